@@ -34,8 +34,8 @@ def read_array(written: str) -> ArraySpec:
 
 
 def read_ranges(text: str) -> tuple[Range, ...]:
-    """Return the indices in a text such as `1,3,5-9:2`, in ascending order and each only once.
-    Raises ValueError.
+    """Return the indices in a text such as `1,3,5-9:2` as ascending ranges in which no index occurs
+    twice. Raises ValueError.
     """
     found = sorted(_read_part(part.strip(), text) for part in text.split(","))
     _check_size(tuple(found), text)
@@ -103,9 +103,7 @@ def written_array(array: ArraySpec) -> str:
 
 
 def written_ranges(ranges: tuple[Range, ...]) -> str:
-    """Return the indices of an array as text, without the number of tasks that may run at the same
-    time.
-    """
+    """Return the indices of an array as text, without the limit after `%`."""
     return ",".join(map(_written, ranges))
 
 

@@ -1,4 +1,4 @@
-"""Checks of whole files: each object is checked alone, and against the existing queues."""
+"""Checks of whole files: each object is checked by itself, and against the existing queues."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LIKENESSES = 1_000
 commands count as one job.
 """
 LIKENESS_BYTES = 10_000
-"""The size in bytes from which on a job is not remembered, but checked again each time. This size
+"""The size in bytes above which a job is not remembered, and so is checked again each time. This
 limits the memory for remembered jobs.
 """
 Operation = Literal["create", "update", "delete"]
@@ -86,7 +86,7 @@ def _job(manifest: Manifest) -> JobSpec | None:
 
 
 def _awaited(manifests: list[Manifest]) -> dict[str, list[str]]:
-    """Return, for each job, the jobs of the file on which it depends."""
+    """Return, for each job of the file, the other jobs of the file on which it depends."""
     specs = [spec for m in manifests if (spec := _job(m)) is not None]
     there = {spec.uid for spec in specs}
     return {spec.uid: [uid for uid in others(spec.after) if uid in there] for spec in specs}
@@ -121,10 +121,10 @@ def _as_job(manifest: Manifest) -> Manifest:
 
 
 def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
-    """Add to the report the faults for which only Phalanx, and not Volcano, refuses a job, such as
-    a job that would run nothing.
+    """Add to the report the faults for which Phalanx refuses a job that Volcano accepts, such as a
+    job that would run nothing.
 
-    Volcano accepts such a job, because its image may have a command.
+    Volcano accepts that job, because its image may have a command.
     """
     found: list[Finding] = []
     for manifest in manifests:
@@ -163,7 +163,9 @@ def object_faults(kind: str, spec: Spec) -> list[str]:
 
 
 def _reading_faults(kind: str, spec: Spec) -> list[str]:
-    """Return the faults that are found when this object is written as a manifest and read again."""
+    """Return the faults that are found when the object is written as a manifest and this manifest
+    is read.
+    """
     namespace = getattr(spec, "namespace", "")
     try:
         data = as_data(Manifest(kind=kind, name=spec.name, namespace=namespace, spec=spec))
@@ -176,7 +178,8 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def _reads_well(kind: str, job: JobSpec) -> bool:
-    """Whether a job has no faults, which is remembered for jobs like it.
+    """Whether a job is known to have no faults. The answer is remembered for all jobs that are like
+    it; for a job too large to be remembered, it is False.
 
     Jobs that are submitted together are often alike, and reading is most of the cost of accepting a
     job.

@@ -73,7 +73,8 @@ class Schedule(msgspec.Struct, frozen=True):
         """Return the schedule's next time in a zone whose clocks show some times twice and skip
         others.
 
-        cronsim computes times without a zone, which are then looked up in the zone.
+        cronsim computes times of day without a zone. Each of them is then converted to the moments
+        at which the zone's clocks show it.
         """
         found: float | None = None
         is_any_hour = self.fields.split()[1].startswith("*")
@@ -91,8 +92,8 @@ class Schedule(msgspec.Struct, frozen=True):
 
 
 def _doubled(moment: float, tz: tzinfo) -> timedelta:
-    """Return the length of the interval around a moment that the zone's clocks show twice; zero if
-    the clocks show the moment only once.
+    """Return the length of the interval around a moment that the zone's clocks show twice. It is
+    zero if the clocks show no time near the moment twice.
     """
     if tz is UTC:
         return _NONE
@@ -135,8 +136,8 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def _field(written: str, name: str, low: int, high: int, names: dict[str, int]) -> str:
-    """Return the field in the form for cronsim: a list of numbers, or `*` where cronsim gives `*` a
-    special meaning.
+    """Return a field in the form for cronsim: a list of numbers. A field `*`, and an hour field
+    that begins with `*`, stay as written where that has a special meaning.
     """
     numbers: set[int] = set()
     is_free = False

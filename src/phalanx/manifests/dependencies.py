@@ -118,8 +118,8 @@ def others(after: Dependencies | None) -> Iterable[str]:
 
 
 def written_dependencies(after: Dependencies) -> str:
-    """Return dependencies as text for `read_dependencies`, with the same meaning in any
-    namespace.
+    """Return dependencies as text for `read_dependencies`. The text names the namespace of each
+    job, so it means the same in any namespace.
     """
     return ("?" if after.is_any else ",").join(map(written_need, after.needs))
 

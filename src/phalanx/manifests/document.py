@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Text:
-    """One document of a file: its value, with the line of each part."""
+    """One document of a file: its value, and the line of each part of the value."""
 
     def __init__(self, value: Any, node: yaml.Node | None) -> None:
         """Set up a document. `node` is None for a value that was not read from text."""
@@ -25,7 +25,10 @@ class Text:
         """
 
     def line(self, path: tuple[str | int, ...] = ()) -> int | None:
-        """Return the line on which the value at `path` begins, or the nearest one above it."""
+        """Return the line of the value at `path`; in a mapping, of its key. If there is no such
+        value, return the line of the innermost existing value on the path. Return None for a
+        document without text.
+        """
         node: Any = self._node
         if node is None:
             return None

@@ -9,7 +9,9 @@ _FIELDS = (*TOOLS, "config")
 
 
 def read_runtime_env(at: Fields) -> Environment | None:
-    """Read the field `runtimeEnv`, in which nothing is the path of a file."""
+    """Read the field `runtimeEnv`. Unlike in a program, none of its values may be the path of a
+    file.
+    """
     value = at.raw("runtimeEnv")
     if value is None:
         return None

@@ -48,7 +48,7 @@ class Fields:
     # ---- remarks -----------------------------------------------------------------------------
 
     def error(self, key: str | Path, code: str, reason: str) -> None:
-        """Report an error at `key` below this mapping; an empty key is the mapping itself."""
+        """Report an error at `key` of this mapping. An empty key stands for the mapping itself."""
         path = self._below(key)
         self.report.error(written(path), code, reason, self.document.line(path))
 
@@ -195,8 +195,8 @@ class Fields:
         return [Fields(self.document, (*path, i), v, self.report) for i, v in enumerate(value)]
 
     def amounts(self, key: str, names: dict[str, str] = HOUSE) -> tuple[tuple[str, float], ...]:
-        """Return the amounts of resources at `key`, sorted, under the names to which `names` maps
-        the manifest's names.
+        """Return the amounts of resources at `key`, sorted. `names`: the name under which each
+        resource of the manifest is returned.
 
         Resources that no node offers are left out, with a warning.
         """

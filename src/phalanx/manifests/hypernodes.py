@@ -37,8 +37,8 @@ class HyperNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_hypernode(at: Fields, name: str) -> HyperNode:
-    """Return the domain in a manifest. Its tier is at least 1; the nodes of a domain of tier 1 are
-    closest to each other.
+    """Return the domain in a manifest. Its tier is 0 or more, and 1 if the manifest gives none; the
+    nodes of a domain of a low tier are close to each other.
     """
     tier = at.whole("tier", 1)
     if tier < 0:
@@ -103,9 +103,10 @@ def resolve(
     labels: Mapping[str, Mapping[str, str]],
     also: Mapping[str, Sequence[str]],
 ) -> tuple[HyperNodeSpec, ...]:
-    """Return the domains, with their members by name as far as these nodes exist now.
+    """Return the domains, each with the names of its members among the existing nodes and domains.
 
-    `labels` has each node's labels by its name, and `also` its other names.
+    `labels`: the labels of each existing node, by the node's name. `also`: the other names of each
+    node.
     """
     below = {d.name: _names(d, "HyperNode", [x.name for x in domains], {}) for d in domains}
     parent = {child: name for name, children in below.items() for child in children}

@@ -1,4 +1,6 @@
-"""Rules for idle GPUs that a job holds: "below 5% for 30m", with ", end" to end such jobs."""
+"""Rules that say when the GPUs of a job count as idle: "below 5% for 30m". With ", end" added, such
+a job is ended.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from phalanx.manifests.times import read_length
 from phalanx.model.readable import length_text
 
 ANNOTATION = "phalanx/idle-gpus"
-"""The annotation of a queue with its rule; `none` means that the queue has no rule, even if the
-queue above has a rule.
+"""The annotation of a queue that holds its rule. The value `none` means that the queue has no rule,
+even if the queue above it has one.
 """
 NONE = "none"
 SHORTEST_S = 60.0

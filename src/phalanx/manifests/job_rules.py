@@ -74,8 +74,8 @@ def job_faults(job: JobSpec) -> list[Fault]:
 
 
 def _move_faults(job: JobSpec) -> list[Fault]:
-    """Return the fault of the annotations that allow moves of the job; an empty list if they are
-    valid.
+    """Return the fault of the annotations that say whether the job may be moved; an empty list if
+    these annotations are valid.
     """
     wrong = terms_fault(job.annotations)
     if wrong is None:
@@ -88,7 +88,7 @@ _FIELDS = tuple(f.name for f in msgspec.structs.fields(JobSpec))
 
 
 def _with_changes(old: JobSpec, new: JobSpec) -> JobSpec:
-    """Return `new` with the old values of the fields that may be changed."""
+    """Return `new` with `old`'s values in the fields that may be changed."""
     groups = tuple(
         msgspec.structs.replace(n, replicas=o.replicas, min_available=o.min_available)
         for o, n in zip(old.groups, new.groups, strict=True)

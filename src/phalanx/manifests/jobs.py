@@ -33,12 +33,12 @@ from phalanx.model.jobs.spec import (
 from phalanx.model.nearest import nearest
 
 HOST_FILES = "/etc/volcano"
-"""The folder of the svc plugin's files inside a container. In the words and variables of a command,
-this path is replaced by the folder in $PHALANX_FILES.
+"""The folder in which a container has the files of the plugin svc. In the words and variables of a
+command, this path is replaced by the folder in $PHALANX_FILES.
 """
 _HOST_FILE = re.compile(rf"{HOST_FILES}/([\w-]+(?:\.[\w-]+)*)")
 POD_TASK = "pod"
-"""The only task of a job that is made of a Pod."""
+"""The name of the only task of a job that is made from a Pod."""
 QUEUE_OF_POD = "scheduling.volcano.sh/queue-name"
 GROUPS_OF_PODS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 """The annotations by which a Pod names its queue or its PodGroup."""
@@ -178,8 +178,8 @@ def _check_plugins(at: Fields, job: JobSpec) -> None:
 
 
 def _check_host_files(at: Fields, job: JobSpec, number: int) -> None:
-    """Report host files that a task's words or variables name although the job will not have
-    them.
+    """Report the host files that the commands or variables of a task name, and that the job will
+    not have.
     """
     template = job.groups[number].template
     texts = [

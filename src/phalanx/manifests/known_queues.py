@@ -1,5 +1,5 @@
-"""The reading of files that list the existing queues, as Queue manifests or as a plain list of
-their fields.
+"""The reading of files that list the existing queues. The queues are given as Queue manifests, or
+as a plain list of their fields.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Counts of licenses that a job requests: how they are read, checked and written.
 
-As text they have the form of sbatch(1), `matlab:2,ansys`. A manifest may also have a mapping.
+In the form of text they are written as in sbatch(1): `matlab:2,ansys`. A manifest may have a
+mapping instead.
 """
 
 from __future__ import annotations

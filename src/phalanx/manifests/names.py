@@ -67,7 +67,7 @@ def object_fault(kind: str, name: str, namespace: str = "") -> str | None:
 def member_fault(job: str, group: str, replicas: int) -> str | None:
     """Return why the names of a group's members are not valid; None if they are valid.
 
-    A member's name is made of the job's name and the group's name.
+    A member's name consists of the job's name, the group's name and a number.
     """
     fault = label_fault(group) or qualified_fault(f"{job}-{group}-{max(replicas - 1, 0)}")
     return None if fault is None else f"a member's name: {fault}"

@@ -32,8 +32,8 @@ def step_job(flow: FlowSpec, step: Step, template: JobSpec) -> JobSpec:
 
 
 def _without_defaults(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the spec without minimums that were derived from other fields, because the step may
-    change those fields.
+    """Return the spec without the minimums that were derived from other fields: the step may change
+    those fields, and the minimums must then be derived again.
     """
     tasks = spec.get("tasks", [])
     if spec.get("minAvailable") == sum(t.get("minAvailable", 0) for t in tasks):

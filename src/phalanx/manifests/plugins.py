@@ -57,7 +57,9 @@ BRINGS = {
 }
 
 LEADERS = {"mpi": "master", "ray": "head"}
-"""The role of each plugin for which a job must have a group."""
+"""For each plugin that needs a leader: the name of the leader's role. A job with the plugin must
+have a group for this role.
+"""
 
 
 def read_plugins(at: Fields) -> Plugins:
@@ -119,8 +121,8 @@ def first_fault(plugins: Plugins, groups: Collection[str]) -> str:
 
 
 def role_fault(name: str, arguments: tuple[str, ...], groups: Collection[str]) -> tuple[str, str]:
-    """Return the role of a plugin for which a job has no group, and the reason; two empty texts if
-    the job has what the plugin needs.
+    """If a job lacks the group that a plugin needs, return that group's role in the plugin, and the
+    reason. Otherwise return two empty texts.
     """
     role = LEADERS.get(name)
     wanted = options(name, arguments)[role] if role else ""

@@ -135,7 +135,9 @@ def read_pod(spec: Fields, labels: Pairs, annotations: Pairs) -> Template:
 
 
 def _check_placing(spec: Fields, placement: dict[str, Any]) -> None:
-    """Check the fields that limit the choice of nodes, by reading them like the scheduler."""
+    """Check the fields that limit the choice of nodes, by reading them as the scheduler reads
+    them.
+    """
     for key, value in placement.items():
         try:
             read_shape({"topology_spread" if key == PLACING[-1] else key: value})

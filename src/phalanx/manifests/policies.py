@@ -1,4 +1,4 @@
-"""The reading of life-cycle policies, with the rules for several policies together."""
+"""The reading of life-cycle policies, and the rules that several policies must meet together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from phalanx.scheduler.cycle.arguments import seconds
 
 
 def read_policies(at: Fields, key: str = "policies") -> tuple[Policy, ...]:
-    """Return all policies of a job or a group, after checking each alone and all together."""
+    """Return all policies of a job or a group. Each policy is checked by itself, and then with the
+    others.
+    """
     seen: dict[str, Fields] = {}
     codes: set[int] = set()
     policies = []

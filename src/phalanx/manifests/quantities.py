@@ -62,9 +62,7 @@ def is_not_here(resource: str) -> bool:
 
 
 def batch_amounts(needs: dict[str, float]) -> tuple[tuple[str, float], ...]:
-    """Return amounts, sorted, under the scheduler's names, which differ from the names in
-    leases.
-    """
+    """Return amounts under the scheduler's names of resources, sorted. Leases use other names."""
     return tuple(sorted((batch_name(name), amount) for name, amount in needs.items()))
 
 

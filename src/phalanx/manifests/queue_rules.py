@@ -272,9 +272,9 @@ _NAME = ("metadata", "name")
 
 
 def path_form_faults(q: QueueSpec) -> list[Fault]:
-    """Return the faults of a hierarchy and its weights.
+    """Return the faults of a queue's hierarchy and of the weights for it.
 
-    Hierarchy and weights must be lists of equal length, and the weights must be above 0.
+    Both must be lists of equal length, and the weights must be above 0.
     """
     if not q.hierarchy_path and not q.hierarchy_weights:
         return []
@@ -335,8 +335,8 @@ def _parent_faults(q: QueueSpec, tree: QueueTree, max_depth: int) -> list[Fault]
 
 
 def _above(q: QueueSpec, tree: QueueTree) -> list[Fault]:
-    """Return the faults of a queue against the capability of its ancestors, and of the queue and
-    its siblings together against the parent's quotas.
+    """Return the faults of a queue: where its capability exceeds that of an ancestor, and where the
+    queue and its siblings, added up, exceed the parent's quotas.
     """
     faults = []
     above = tree.ancestors(q)
@@ -354,8 +354,8 @@ def _above(q: QueueSpec, tree: QueueTree) -> list[Fault]:
 
 
 def _below(q: QueueSpec, tree: QueueTree) -> list[Fault]:
-    """Return the faults of a queue against the capabilities, deserved amounts and guarantees of the
-    queues below it.
+    """Return the faults of a queue: where its quotas are too small for the capabilities, deserved
+    amounts and guarantees of the queues below it.
     """
     faults = []
     most: dict[str, tuple[float, str]] = {}

@@ -56,9 +56,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     spec: Spec | None = None
     fields: Any = None
-    """The fields from which the object was read, for rules that need more than the finished
-    object.
-    """
+    """The fields from which the object was read. Some rules need more than the finished object."""
 
     @property
     def object(self) -> str:
@@ -162,7 +160,7 @@ _FILLED_IN = (
     "creationTimestamp", "generation", "resourceVersion", "uid", "managedFields", "selfLink",
     "ownerReferences", "finalizers",
 )  # fmt: skip
-"""The fields of the metadata that a cluster sets itself, so that exported objects have them."""
+"""Fields of the metadata that a cluster fills in. Exported objects contain them."""
 
 
 def _names(at: Fields, metadata: Fields, kind: str) -> tuple[str, str]:

@@ -22,8 +22,8 @@ T = TypeVar("T")
 DRAFT = "http://json-schema.org/draft-07/schema#"
 _ANY: dict[str, Any] = {}
 _LOOSE = {"type": ["string", "number", "boolean"]}
-"""The types of a text that may be written without quotes: YAML may read it as a number or a
-flag.
+"""The types that the schema allows for a text: without quotes, YAML may read the text as a number
+or a flag.
 """
 _AMOUNT = {"type": ["string", "number"]}
 
@@ -41,7 +41,8 @@ class _Mapping:
     def add(self, key: str, kind: Any) -> None:
         """Record that the reader asked for `key` with the type `kind`.
 
-        The first recorded type counts, but any type replaces `_ANY`.
+        If the reader asks several times, the first type is kept, except that any type replaces
+        `_ANY`.
         """
         found = self.properties.get(key, _ANY)
         if found == _ANY:
@@ -78,8 +79,8 @@ def _schema(kind: Any) -> dict[str, Any]:
 
 
 class _Names(dict[str, Any]):
-    """The keys of a mapping that is recorded for the schema. Iterating over the keys records that
-    any name is allowed.
+    """The keys of a mapping that is recorded for the schema. If the reader iterates over them, the
+    schema allows any key.
     """
 
     def __init__(self, mapping: _Mapping, is_given: bool) -> None:
@@ -100,8 +101,8 @@ class _Names(dict[str, Any]):
 
 
 class _Asked(Fields):
-    """A stand-in for fields, which records calls. `is_given` is its answer to the question whether
-    a field is given.
+    """A stand-in for Fields, which records the reader's calls. `is_given`: whether it claims that
+    each field is given.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class _Asked(Fields):
     def warn_unknown(self) -> None: ...
 
     def has(self, key: str) -> bool:
-        """Return `is_given` for any field."""
+        """Return `is_given`, whatever the key."""
         return self._is_given
 
     def raw(self, key: str) -> Any:

@@ -1,5 +1,5 @@
-"""The shapes of members: what a member requests and which nodes it accepts, in the scheduler's
-form.
+"""The shapes of members, in the scheduler's form: the amounts that a member requests, and the nodes
+that it accepts.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def _read(written: bytes) -> Shape:
 
 
 def shape_of(job: JobSpec, group: TaskGroup, partition: int | None = None) -> Shape:
-    """Return the shape of a group's members, or of one partition's members if the group has
-    partitions.
+    """Return the shape of a group's members. If the group has partitions, this is the shape of the
+    members of one partition.
     """
     template, placing = group.template, group.template.placement
     labels = dict(template.labels) | {JOB_LABEL: job.name, GROUP_LABEL: group.name}

@@ -25,8 +25,8 @@ _WRITTEN = re.compile(
 def read_size(written: Any) -> float:
     """Return the number of bytes in a text or number. Raises ValueError that lists the forms.
 
-    Units with an `i` count in steps of 1024 and those without in steps of 1000, with or without a
-    `B` at the end. A number without a unit counts bytes.
+    Units with an `i` are powers of 1024, and units without an `i` are powers of 1000. A `B` at the
+    end changes nothing. A number without a unit counts bytes.
 
     >>> read_size("100MiB") == read_size("100.0 MiB") == read_size("100Mi") == 100 * 2**20
     True

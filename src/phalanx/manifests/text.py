@@ -86,8 +86,8 @@ def _refusal(code: str, reason: str, line: int | None, file: str) -> ManifestErr
 
 
 def _check(text: str | bytes, file: str) -> None:
-    """Check the parser's events, which needs no recursion. Raises at the first one that is out of
-    bounds.
+    """Check the parser's events, which needs no recursion. Raises ManifestError at the first event
+    that exceeds a bound.
     """
     nodes = depth = documents = 0
     loader = _Loader(text)
@@ -147,7 +147,9 @@ def _documents(text: str | bytes, file: str) -> Iterator[Text]:
 
 
 def _no_doubles(node: yaml.Node, file: str) -> None:
-    """Raise for a key that is given twice: using only the last one would hide a mistake."""
+    """Raise ManifestError for a key that is given twice. Keeping only its last value would hide a
+    mistake.
+    """
     todo = [node]
     while todo:
         here = todo.pop()

@@ -4,8 +4,8 @@ A duration is `90m`, `2h30m` or `1d12h`, or has a form of sbatch(1): minutes, mi
 hours:minutes:seconds, days-hours, days-hours:minutes and days-hours:minutes:seconds.
 
 A moment is `now+1h`, or a date with or without a time (`2027-01-31T18:00`). The time is in the
-local zone unless the text names a zone (`Z`, `+01:00`). If the reader knows the present time, it
-may also be `18:00`, which means the next such time.
+local zone unless the text names a zone (`Z`, `+01:00`). If the present time is known when a moment
+is read, the moment may also be `18:00`, which means the next such time.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def _moment(text: str, now: float | None) -> Moment | None:
 
 
 def _next(clock: re.Match[str], now: float) -> Moment | None:
-    """Return the next moment at which a local clock shows this time; None if no clock ever shows
-    it.
+    """Return the next moment at which a local clock shows the time `clock`; None for a time that no
+    clock shows.
     """
     hour, minute, second = (int(part or 0) for part in clock.groups())
     here = datetime.fromtimestamp(now)

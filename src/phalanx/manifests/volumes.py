@@ -7,7 +7,9 @@ from phalanx.manifests.names import subdomain_fault
 
 
 def read_volumes(at: Fields) -> None:
-    """Check the `volumes` of a job, and warn that processes see the node's own files."""
+    """Check the `volumes` of a job. Warn that they are not mounted: processes see the node's own
+    files there.
+    """
     paths: set[str] = set()
     for item in at.items("volumes"):
         path = item.text("mountPath")

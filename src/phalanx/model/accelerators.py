@@ -10,7 +10,7 @@ VISIBLE = {
     "neuron_cores": "NEURON_RT_VISIBLE_CORES",
     "RBLN": "RBLN_DEVICES",
 }
-"""The variable that names to the device driver the devices to show, by resource. AMD's driver reads
+"""By resource, the variable that tells the device driver which devices to show. AMD's driver reads
 NVIDIA's variable, too.
 """
 

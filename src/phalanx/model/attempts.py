@@ -49,7 +49,9 @@ class Used(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     gpu_max: float = 0.0
     gpu_p95: float = 0.0
     gpu_idle_s: float = 0.0
-    """The device-seconds in which the attempt's devices computed nothing."""
+    """The device-seconds in which the attempt's devices computed nothing, summed over the
+    devices.
+    """
     gpu_memory_mean: float = 0.0
     """The mean number of bytes used on all devices together."""
     gpu_memory_max: float = 0.0
@@ -107,8 +109,8 @@ class AttemptRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=
 class UsedRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False, tag=1):
     """The usage of an attempt whose record was written earlier.
 
-    The record is written when the attempt loses its resources, but the attempt may run on for its
-    grace.
+    The record is written when the attempt loses its resources. The attempt's processes may then run
+    on until their grace period ends, so their usage is known only later.
     """
 
     key: bytes

@@ -83,7 +83,9 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def key(self) -> str:
-        """The name of the environment in the caches of nodes: the SHA-256 of its content."""
+        """The name of the environment in the caches of nodes: the first 32 hex digits of the
+        SHA-256 of its content. The timeout is no part of the content.
+        """
         import hashlib  # slow to import, and most commands hash nothing
 
         content = msgspec.structs.asdict(msgspec.structs.replace(self, timeout_s=0))
@@ -135,9 +137,9 @@ def is_image(description: str) -> bool:
 
 
 def reference(environment: Environment) -> dict[str, Any]:
-    """Return a short runtime environment that refers to `environment` by its key, on machines where
-    that is prepared. The short form is needed because lock files are too long for variables of
-    processes.
+    """Return a short runtime environment that refers to `environment` by its key. It can be used on
+    machines where this environment is prepared. The short form is needed because lock files are too
+    long for variables of processes.
     """
     return {environment.tool: {_REFERENCE: environment.key}}
 
@@ -157,8 +159,8 @@ def reference_in(runtime_env: Mapping[str, Any]) -> str:
 
 
 def written_environment(environment: Environment) -> dict[str, Any]:
-    """Return the runtime environment, without paths of files, that `read_environment` reads as
-    this environment.
+    """Return a runtime environment from which `read_environment` makes this environment. It has the
+    texts of files in place of their paths.
     """
     tool: str = environment.tool
     files = dict(environment.files)

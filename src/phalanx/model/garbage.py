@@ -26,8 +26,8 @@ def uncollected() -> Iterator[None]:
 
 def collect_rarely() -> None:
     """Collect garbage more rarely from now on, and exempt all present objects. For daemons: nearly
-    all that they make is freed without the collector, which would walk over a burst of requests
-    again and again while the requests live.
+    all objects that a daemon makes are freed without the collector. While a burst of requests is in
+    memory, each collection would walk over all of them again.
     """
     gc.freeze()
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTING)

@@ -126,9 +126,9 @@ def amount_text(name: str, amount: float) -> str:
 
 
 def lacking_text(lacking: Mapping[str, float], largest: Mapping[str, float], where: str) -> str:
-    """Return why no node can hold a request that names terms. `lacking`: the amounts that are more
-    than any node has. `largest`: the amounts of the same resources that `where`, such as "the
-    largest node", has.
+    """Return why no node can hold a request that names terms. `lacking`: the requested amounts that
+    are more than any node has. `where`: the name of a node, such as "the largest node". `largest`:
+    the amounts of the same resources on that node.
     """
     if MPS in lacking:
         return NO_MPS
@@ -139,9 +139,11 @@ def lacking_text(lacking: Mapping[str, float], largest: Mapping[str, float], whe
 
 
 def few_cards_text(asked: Mapping[str, float], nodes: Iterable[Sequence[int]], where: str) -> str:
-    """Return why no node can hold a request for memory on several cards, if too few cards of each
-    node are large enough; "" if some node has enough. `nodes`: for each node, the bytes of each of
-    its GPUs. `where` names the node with the most such GPUs, such as "this node".
+    """Return why no node can hold a request for memory on several cards: too few cards of each node
+    are large enough. Return "" if some node has enough such cards.
+
+    `nodes`: for each node, the bytes of each of its GPUs. `where`: the name of the node with the
+    most such cards, such as "this node".
     """
     if MEMORY not in asked:
         return ""
@@ -183,7 +185,7 @@ def with_devices_of_profiles(amounts: Mapping[str, float]) -> dict[str, float]:
 
 
 def profiles_in(names: Iterable[str]) -> list[str]:
-    """Return the names among these that count parts of split GPUs (MIG), sorted."""
+    """Return, sorted, those of `names` that count parts of split GPUs (MIG)."""
     return sorted(name for name in names if name.startswith(PROFILE))
 
 

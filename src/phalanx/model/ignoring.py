@@ -12,7 +12,9 @@ _NOTHING = "(?!)"
 
 
 class Rule(NamedTuple):
-    """One pattern. `is_negated`: whether the paths that it matches are kept after all."""
+    """One pattern. `is_negated`: whether the paths that it matches are kept, although an earlier
+    rule leaves them out.
+    """
 
     pattern: re.Pattern[str]
     is_negated: bool
@@ -20,8 +22,8 @@ class Rule(NamedTuple):
 
 
 def read_rules(lines: Iterable[str], below: str = "") -> list[Rule]:
-    """Return the rules in lines of an ignore file in the directory `below` of the package ("" for
-    its top). As in git, lines that are no pattern are ignored.
+    """Return the rules in the lines of an ignore file. `below`: the directory of the file within
+    the package ("" for the package's top). As in git, lines that are no pattern are ignored.
     """
     found = []
     for line in lines:
@@ -76,8 +78,8 @@ def _regex(glob: str) -> str:
 
 
 def is_ignored(path: str, is_directory: bool, rules: Sequence[Rule]) -> bool:
-    """Whether the last rule that matches the path leaves it out. If a directory is left out, so is
-    all of its content, and the caller does not look inside.
+    """Whether a path is left out: the last rule that matches the path decides. If a directory is
+    left out, all of its content is left out, too, and the caller must not ask about that content.
     """
     for rule in reversed(rules):
         if (is_directory or not rule.only_directories) and rule.pattern.match(path):

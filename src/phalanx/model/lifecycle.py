@@ -1,5 +1,5 @@
-"""Life cycles as tables of the allowed changes of state. Another change raises an error with the
-history.
+"""Life cycles as tables of the allowed changes of state. A change that is not in the table raises
+an error, which contains the earlier changes.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def move(
 ) -> str:
     """Return `new` if the table allows the change from `old`.
 
-    Otherwise raise IllegalTransition with the text from `story`, which is called only in that case.
+    Otherwise raise IllegalTransition with the text of `story`. The text is made only in that case.
     """
     if new not in table[old]:
         raise IllegalTransition(f"{what}: {old} -> {new} is not allowed. {story}")

@@ -6,7 +6,9 @@ import msgspec
 
 
 class MachineShare(msgspec.Struct, frozen=True, array_like=True):
-    """A node's machine, its amounts, and the resources whose amounts an administrator gave."""
+    """The machine of a node, the amounts of that machine, and the resources of the node whose
+    amounts an administrator gave.
+    """
 
     key: str
     """A key that is equal for all nodes of one machine. It names the machine's boot and, in a

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 MAY_BE_LOST: Final = "output may be lost"
-"""The text that the reason of a member contains if its output may be incomplete."""
+"""A text for a member's reason. It says that the member's output may be incomplete."""
 
 
 def preparing_log(log: str) -> str:
@@ -28,5 +28,7 @@ def for_any_task(path: str, index: int) -> str:
 
 
 def for_task(path: str, index: int) -> str:
-    """Return the path of an array task's log from what `for_any_task` has returned."""
+    """Return the path of an array task's log. `path`: the common path that `for_any_task`
+    returned.
+    """
     return path.replace(f"/{task_name('{}')}", f"/{task_name(index)}")

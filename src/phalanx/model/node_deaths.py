@@ -37,8 +37,8 @@ def is_held_against(death: str, *, has_no_limit: bool) -> bool:
 
 
 def with_one_more(deaths: Sequence[float], now: float) -> list[float]:
-    """Return the times of the deaths that count together (in seconds since the epoch), including
-    one that happens now.
+    """Return the times of deaths (in seconds since the epoch) that count as related: those in
+    `deaths` from the last WITHIN_S seconds, and `now`.
     """
     return [at for at in deaths if now - at < WITHIN_S] + [now]
 
@@ -56,7 +56,7 @@ def why_stopped(what: str, reason: str) -> str:
 PARENT_KILLED: Final = (
     "it ended because its parent process was killed, most likely by itself (kill -9 $PPID)"
 )
-"""The reason for the end of a process whose parent was killed."""
+"""The reason that is given for the end of a process whose parent was killed."""
 
 
 def why_not_again(what: str, reason: str) -> str:

@@ -28,8 +28,9 @@ class ProcessOfNode(Row, frozen=True):
     kind: str
     """MEMBER, DRIVER or WORKER."""
     name: str
-    """The name of the member, or what the worker is used for. In the head's answer, the worker of
-    an actor has the actor's class and, after a space, the actor's name if it has one.
+    """The name of the member, or the work for which the worker is used. In the head's answer, the
+    worker of an actor is named by the actor's class and, after a space, the actor's name if it has
+    one.
     """
     pid: int
     """The process id; 0 for a member whose commands have not begun."""

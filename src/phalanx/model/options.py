@@ -282,9 +282,7 @@ _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         "a function, or its name as 'package.module.name'",
     ),
 )
-"""The fields of a runtime environment: each name, with the check of the value and a description of
-the allowed values.
-"""
+"""The fields of a runtime environment, each as (name, check, description of the allowed values)."""
 
 
 def _gpu_memory(value: Any) -> str | None:
@@ -476,7 +474,9 @@ def _check_precision(options: Mapping[str, Any]) -> None:
 
 
 def named_strategy(options: Mapping[str, Any]) -> Any:
-    """Return the scheduling strategy in checked options, given directly or as a placement group."""
+    """Return the scheduling strategy in checked options. The options name it directly, or name a
+    placement group from which it is made.
+    """
     group = options.get("placement_group")
     if group is None or group == "default":
         return options.get("scheduling_strategy")

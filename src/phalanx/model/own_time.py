@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 PAUSE_S = 1.5
-"""The seconds between two calls of the clock from which on the process counts as paused. A running
-process's loop calls the clock at least once a second.
+"""If more than this many seconds pass between two calls of the clock, the process counts as paused.
+A running process's loop calls the clock at least once a second.
 """
 COUNTED_S = 0.05
 """Seconds of each pause that still count, because they may have passed before the pause began."""
@@ -47,5 +47,5 @@ class OwnTime:
 
     @property
     def paused_s(self) -> float:
-        """The seconds of all pauses together."""
+        """The seconds of all pauses so far, added up."""
         return self._state[1]

@@ -42,7 +42,7 @@ class Package(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Preparation(msgspec.Struct, frozen=True):
-    """The description of what a node prepares for a member, as a file of the job. `mark`: the
+    """The description of what a node prepares for a member. It is a file of the job. `mark`: the
     common name of all packages. `images`: the images that processes of the member name.
     """
 
@@ -67,9 +67,9 @@ class PackageUri(NamedTuple):
     sha256: str
     size: int
     name: str
-    """The name of a module in its package; "" if the whole package is on the path of modules. In a
-    working directory that a driver has inherited from its job: the mark of the job's packages, by
-    which workers recognize the directory of the job.
+    """The name of a module in its package; "" if the whole package is on the path of modules. If
+    the URI stands for the working directory that a driver has inherited from its job: the mark of
+    the job's packages, by which workers recognize that directory.
     """
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Text of the operating system that is not UTF-8, as text that every program can write down.
+"""Represents text of the operating system that is not UTF-8 by text that every program can encode.
 
 Python reads an undecodable byte of an argument, a variable or a path as half a surrogate, which no
 encoder accepts. Here each such byte is written as one of the last 128 characters of Unicode, which
@@ -43,20 +43,24 @@ def native(text: str) -> str:
 
 
 def byte_shown(character: str) -> str:
-    """Return the byte that a character represents, in the form `\xff` for display; "" for any other
-    character.
+    """Return the byte that a character represents, for display: a backslash, an x, and two hex
+    digits. Return "" for any other character.
     """
     text = native(character)
     return f"\\x{ord(text) - 0xDC00:02x}" if _HALF.match(text) else ""
 
 
 def all_writable(value: T) -> T:
-    """Return a message or a record with each text in it made `writable`, at any depth."""
+    """Return a copy of a message or a record in which `writable` was applied to each text, at any
+    depth.
+    """
     return _with_texts(value, writable)
 
 
 def all_native(value: T) -> T:
-    """Return a message or a record with each text in it made `native`, at any depth."""
+    """Return a copy of a message or a record in which `native` was applied to each text, at any
+    depth.
+    """
     return _with_texts(value, native)
 
 

@@ -24,7 +24,7 @@ def size(value: float) -> str:
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Return numbers as text, with neighbours as a range: 0-3,6."""
+    """Return numbers in ascending order as text, with successive numbers as a range: 0-3,6."""
     found: list[list[int]] = []
     for number in sorted(numbers):
         if found and number == found[-1][1] + 1:

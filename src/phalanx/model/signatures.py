@@ -97,7 +97,9 @@ class MethodShape(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ActorShape(msgspec.Struct, frozen=True, array_like=True):
-    """The description of an actor that its handles carry. The head keeps a copy."""
+    """The description of an actor. Each handle of the actor carries it, and the head keeps a
+    copy.
+    """
 
     class_name: str
     methods: dict[str, MethodShape]
@@ -105,7 +107,9 @@ class ActorShape(msgspec.Struct, frozen=True, array_like=True):
     max_pending_calls: int
     out_of_order: bool
     decorators: dict[str, bytes] = {}
-    """The pickle of the function with which the class wraps a method's `remote`, by method."""
+    """By method: the pickle of the function with which the actor's class wraps the `remote` of that
+    method.
+    """
     concurrency: int = 0
     """The number of the actor's calls that may run at the same time; 0 if its concurrency groups
     set the numbers.
@@ -115,8 +119,8 @@ class ActorShape(msgspec.Struct, frozen=True, array_like=True):
 
 
 def count_of(returns: Any) -> int:
-    """Return `num_returns` as a number: -1 stands for a stream of references, and -2 for one
-    reference to a list of references.
+    """Return `num_returns` as a number: "streaming" (a stream of references) becomes -1, and
+    "dynamic" (one reference to a list of references) becomes -2.
     """
     count: int = {"streaming": -1, "dynamic": -2}.get(returns, returns)
     return count

@@ -25,8 +25,8 @@ class SystemSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     shared memory.
     """
     lineage_bytes: int = LINEAGE_BYTES
-    """The bytes of its tasks' arguments that an owner keeps at most, so that it can compute lost
-    results again.
+    """The largest number of bytes of its tasks' arguments that an owner keeps, so that it can
+    compute lost results again.
     """
     makes_again: bool = True
     """Whether owners compute lost results again."""
@@ -39,8 +39,8 @@ class SystemSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     fails.
     """
     spread_threshold: float | None = None
-    """The used part of a node, from 0 to 1, above which new tasks go to other nodes; None if they
-    go elsewhere only when the node is full.
+    """A used fraction of a node, from 0 to 1. Above it, new tasks go to other nodes. None: they go
+    to other nodes only when the node is full.
     """
     idle_lease_ms: int | None = None
     """Milliseconds for which a process keeps an idle worker; 0 to keep none. None stands for 300
@@ -65,7 +65,7 @@ _RAYS: Mapping[str, str] = {
     "memory_usage_threshold": "memory_limit",
     "worker_lease_timeout_milliseconds": "idle_lease_ms",
 }
-"""The names of Ray's settings that have an effect in Phalanx."""
+"""Ray's names of the settings that have an effect in Phalanx, with the fields of SystemSettings."""
 _SHARES = ("spread_threshold", "memory_limit")
 
 

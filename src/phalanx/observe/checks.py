@@ -29,8 +29,8 @@ class CheckState(msgspec.Struct, frozen=True, array_like=True):
 
 
 def bad_checks_text(checks: Sequence[CheckState]) -> str:
-    """Return a clause that says why checks keep new work away from a node; "" if no check does
-    that.
+    """Return a clause that names the checks that keep new work away from a node; "" if no check
+    does that.
     """
     return _text([one for one in checks if one.state in (BAD, PENDING)])
 

@@ -18,7 +18,7 @@ KEEP_EVENTS = 4_000
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
-    """An event that happened at `at` on `node`, which recorded it."""
+    """An event. It happened at the time `at`, and `node` recorded it."""
 
     at: float
     node: str
@@ -40,7 +40,7 @@ class ArgumentsLocated(Event, frozen=True, kw_only=True):
 
 
 class DemandQueued(Event, frozen=True, kw_only=True):
-    """A node was asked for workers, and could not give all of them at once."""
+    """A node was asked for workers, and could not give all of them immediately."""
 
     owner: str
     scheduling_class: int
@@ -88,7 +88,7 @@ class PullStarted(Event, frozen=True, kw_only=True):
 
 
 class PullEnded(Event, frozen=True, kw_only=True):
-    """A node has fetched the object; `failure` is the reason if the fetch failed."""
+    """A node has finished fetching the object; `failure` says why it failed, if it did."""
 
     object: str
     bytes: int
@@ -98,7 +98,7 @@ class PullEnded(Event, frozen=True, kw_only=True):
 
 
 class Executed(Event, frozen=True, kw_only=True):
-    """A task has run on `node`, which is not the node of the task's owner."""
+    """A task has run on `node`. The task's owner is on another node."""
 
     task: str
     name: str
@@ -108,7 +108,9 @@ class Executed(Event, frozen=True, kw_only=True):
 
 
 class ResultStored(Event, frozen=True, kw_only=True):
-    """A large value was written at `at`; its owner is a process of another node."""
+    """A node wrote a large value at the time `at`. The owner of the value is a process of another
+    node.
+    """
 
     object: str
     bytes: int
@@ -123,7 +125,7 @@ class ReaderWaits(Event, frozen=True, kw_only=True):
 
 
 class LocationKnown(Event, frozen=True, kw_only=True):
-    """A task's owner learned that its large result is on another node."""
+    """The owner of a task learned that the task's large result is on another node."""
 
     task: str
     object: str
@@ -132,7 +134,9 @@ class LocationKnown(Event, frozen=True, kw_only=True):
 
 
 class ReadersNotified(Event, frozen=True, kw_only=True):
-    """The processes that waited for the result were notified; `readers` is their number."""
+    """The processes that waited for a task's result were notified. `readers`: the number of these
+    processes.
+    """
 
     task: str
     object: str

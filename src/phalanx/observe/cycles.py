@@ -10,7 +10,7 @@ from phalanx.model.rows.cycles import CycleInfo, PlacedInfo, RefusedInfo
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """The gangs whose situation differs from that in the cycle before."""
+    """The gangs for which a cycle differs from the cycle before it."""
 
     came: list[str]
     """Gangs that did not wait in the cycle before."""
@@ -59,9 +59,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def difference(cycles: Sequence[CycleInfo]) -> Difference | None:
-    """Return the difference between the last of two cycles and the cycle before it; None with only
-    one cycle.
-    """
+    """Return the difference between the last two cycles; None if there is only one cycle."""
     if len(cycles) < 2:
         return None
     before, now = cycles[-2], cycles[-1]

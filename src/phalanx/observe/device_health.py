@@ -23,11 +23,11 @@ RECOVERY = {
     6: "bus reset",
     7: "reboot",
 }
-"""The needed actions by the driver's numbers (NVML's recovery action); number 0 means that no
-action is needed.
+"""The action that a device needs, by the number that the driver reports (NVML's recovery action).
+The number 0 means that no action is needed.
 """
 REBOOT = "reboot"
-"""The action that needs a node without work."""
+"""The action for which the node must have no work."""
 REPLACE = "replace"
 INSPECT = "inspect"
 
@@ -40,7 +40,9 @@ NOTED = frozenset({63, 92})
 fail.
 """
 XID_ACTIONS = {46: "drain and reset", 48: "drain and reset", 64: REPLACE, 79: REBOOT}
-"""The needed actions by other Xids. An Xid in none of these tables needs a reset."""
+"""The action that a device needs, by Xid, for Xids that are in neither table above. For any other
+Xid, a reset is needed.
+"""
 SUSPECT_FOR_S = 3600.0
 """Seconds for which a device is suspect after an error of NOTED."""
 WELL_AFTER_S = 600.0

@@ -93,8 +93,8 @@ def cards_of(samples: Sequence[DeviceSample]) -> tuple[tuple[int, ...], tuple[st
     """Return the memory in bytes and the profile of each device, as two tuples in the order of the
     devices' numbers.
 
-    The first tuple is empty if the memory of some device is unknown, and the second if no device
-    has a profile.
+    If the memory of any device is unknown, the first tuple is empty. If no device has a profile,
+    the second tuple is empty.
     """
     known = {one.number: one for one in samples}
     numbers = range(max(known, default=-1) + 1)

@@ -83,8 +83,8 @@ class EventQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     and events of work that it preempted.
     """
     node: str = ""
-    """Select only events of this node (host name or beginning of the id), and events of members
-    with places on it.
+    """Select only events of this node (given by its host name or the beginning of its id), and
+    events about members that are or were on it.
     """
     queue: str = ""
     user: str = ""
@@ -182,8 +182,8 @@ def subject(event: EventInfo) -> str:
 
 
 def user_of(event: EventInfo) -> str:
-    """Return the user to show for an event: the owner of its job. An event of a queue, a node or
-    another thing without an owner has the user who caused the event.
+    """Return the user to show for an event: the owner of its job. For an event of a queue, a node
+    or another thing without an owner, it is the user who caused the event.
     """
     is_request = not (event.user or event.job or event.kind in GAVE_WAY)
     return event.by if is_request else event.user

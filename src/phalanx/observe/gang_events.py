@@ -26,7 +26,9 @@ class MembersPlaced(Event, frozen=True, kw_only=True):
 
 
 class MembersEvicted(Event, frozen=True, kw_only=True):
-    """An `action` of the scheduler (preempt, reclaim, ...) decided to evict these members."""
+    """The scheduler decided to evict these members. `action`: the action that decided it (preempt,
+    reclaim, ...).
+    """
 
     gang: str
     queue: str
@@ -35,10 +37,10 @@ class MembersEvicted(Event, frozen=True, kw_only=True):
 
 
 class MembersFreed(Event, frozen=True, kw_only=True):
-    """The places of these members are free: they have ended, were evicted, or their node is lost.
+    """The places of these members have become free. `why`: "ended" if the members have ended,
+    "evicted" if they were evicted, "lost" if their node is lost.
 
-    `why`: ended, evicted or lost. Evicted members, and members of a lost node, wait again if they
-    have not ended in the meantime.
+    Evicted members, and members of a lost node, wait again unless they have ended in the meantime.
     """
 
     gang: str

@@ -20,11 +20,11 @@ LOOK: Final = "look"
 BAD: Final = "bad"
 LAG_LOOK_S = 0.5
 LAG_BAD_S = 5.0
-"""Two lags of the head's loop in seconds: from the first on, the state is LOOK, and from the second
-on BAD.
+"""Two lags of the head's loop in seconds. If the loop lags by at least the first, the state is
+LOOK; if it lags by at least the second, the state is BAD.
 """
 WAITING_LOOK_BYTES = 8 << 20
-"""The number of bytes waiting to be written to the store from which on the state is LOOK."""
+"""If at least this many bytes wait to be written to the store, the state is LOOK."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,8 +75,8 @@ def health(
 ) -> Health:
     """Return the health of a head, judged by its report.
 
-    `refused` has the events of refused scheduler configurations, the oldest first. `now` is in
-    seconds since the epoch. `version` and `protocol` belong to the asking program.
+    `refused`: the events of refused scheduler configurations, the oldest first. `now`: seconds
+    since the epoch. `version`, `protocol`: the version of the asking program and of its protocol.
     """
     numbers = {one.name: one for one in report.numbers}
     findings = [
@@ -209,7 +209,7 @@ def _value(numbers: Mapping[str, Numbers], name: str) -> float | None:
 
 
 def _observed(numbers: Mapping[str, Numbers], name: str) -> tuple[float, float]:
-    """Return the number of values in a histogram, and their sum."""
+    """Return how many values a histogram has counted, and the sum of these values."""
     found = numbers.get(name)
     samples = found.samples if found is not None else []
     return sum(sum(one.counts or ()) for one in samples), sum(one.value for one in samples)

@@ -1,5 +1,5 @@
-"""Rows of jobs with their present times. The head sends a row only when a job has changed, although
-the job's times grow all the time.
+"""Rows of jobs, with times that are computed for the present. The head sends the row of a job only
+when the job has changed, although the job's age and run time grow all the time.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def is_running(job: JobInfo) -> bool:
 
 
 def ran_s(job: JobInfo) -> float:
-    """Return the seconds for which a job had run when its row was made. For an array, they go from
-    the start of its first array task to the end of the array.
+    """Return the seconds for which a job had run when its row was made. For an array, they are
+    counted from the start of its first array task until the array ended, or until the row was made.
     """
     if not job.array or job.started is None:
         return job.ran_s
@@ -29,7 +29,9 @@ def ran_s(job: JobInfo) -> float:
 
 
 def current(jobs: Iterable[JobInfo], now: float) -> list[JobInfo]:
-    """Return these rows with each job's age and run time at `now`, in seconds since the epoch."""
+    """Return the rows with the age and the run time that each job has at `now`, in seconds since
+    the epoch.
+    """
     return [_current(job, now) for job in jobs]
 
 

@@ -1,4 +1,4 @@
-"""Lines of the logs of daemons and workers, and pieces of such logs in messages."""
+"""Lines of the logs of daemons and workers, and pieces of logs as messages carry them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LogPiece(msgspec.Struct, array_like=True):
-    """A piece of a log, in whole lines unless a line is longer than a piece.
+    """A piece of a log. It ends with a whole line unless that line is longer than a piece.
 
-    Between two pieces, the log may continue in another file; a reader goes on with the `file` and
-    `offset` of the previous piece.
+    After a piece, the log may continue in another file. To get the next piece, a reader sends the
+    `file` and `offset` of this piece.
     """
 
     data: bytes = b""

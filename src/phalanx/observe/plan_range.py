@@ -1,4 +1,6 @@
-"""The range of a plan's time axis, which is equal on the page and in the terminal."""
+"""The range of the time axis on which a plan is shown. The page and the terminal use the same
+range.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,17 @@ RANGES_S = {"1h": 3_600.0, "6h": 21_600.0, "1d": 86_400.0, "7d": 604_800.0}
 ALL = "all"
 _LEAST_S = 60.0
 _AFTER = 1.25
-"""The factor by which the axis is longer than the time to the last start that it must show."""
+"""The time until the last start that the axis must show is multiplied by this factor, so that the
+axis is a little longer.
+"""
 
 
 def usual_range(plan: TimePlan) -> str:
     """Return the shortest range that shows all expected starts; ALL if every known end is within
     the shortest range.
 
-    The ends of running work need not be shown. Without an expected start, the range shows half of
-    these ends.
+    The ends of running work need not be shown. Only if there is no expected start, the range shows
+    half of these ends.
     """
     ends = sorted(one.ends_s - plan.now for one in plan.running if one.ends_s is not None)
     if plan.starts:

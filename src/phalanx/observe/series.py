@@ -1,5 +1,5 @@
-"""A number over time in limited memory, with means over steps of ten seconds, five minutes and two
-hours.
+"""A number over time in limited memory: its means over steps of ten seconds, of five minutes and of
+two hours.
 
 The caller passes the time.
 """
@@ -15,7 +15,9 @@ RESOLUTIONS = ((10.0, 90), (300.0, 288), (7_200.0, 360))
 an hour, a day, and thirty days, and take 12 kB for each number.
 """
 SeriesPoints = list[list[tuple[float, float]]]
-"""The points of each resolution, with which another process updates its copy of a series."""
+"""The points of a series in each resolution. Another process updates its copy of the series with
+them.
+"""
 
 
 class Point(NamedTuple):
@@ -87,8 +89,8 @@ class Series:
             ring.move(by_s)
 
     def since(self, start: float, now: float) -> list[Point]:
-        """Return the points from `start` on, in the finest resolution that still has points from
-        that time.
+        """Return the points from `start` on. The resolution is the finest one whose points reach
+        back to `start`.
         """
         for ring, (step_s, kept) in zip(self._rings, RESOLUTIONS, strict=True):
             if now - start <= step_s * kept:
@@ -96,14 +98,14 @@ class Series:
         return self._rings[-1].after(start)
 
     def points_after(self, after: float) -> SeriesPoints:
-        """Return the points that may have changed since the time `after`; `update` adds them to a
-        copy.
+        """Return the points that may have changed since the time `after`. A copy of this series
+        gets them by `update`.
         """
         return [[(point.at, point.mean) for point in ring.after(after)] for ring in self._rings]
 
     def update(self, points: SeriesPoints) -> None:
-        """Replace points by the points of another series. Points that the other series no longer
-        has stay here.
+        """Add the points that another series returned from `points_after`. They replace all points
+        from the first of them on; older points stay.
         """
         for ring, new in zip(self._rings, points, strict=False):
             ring.update(new)

@@ -1,4 +1,6 @@
-"""Stranded amounts of a node: amounts that are free, but that fit no waiting request."""
+"""Stranded amounts of a node: they are free, and waiting work requests them, but no waiting request
+that includes them fits.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,10 @@ class Free(NamedTuple):
 
 
 def stranded(free: Free, shapes: Iterable[Shape]) -> dict[str, float]:
-    """Return the stranded resources of a node with their free amounts.
+    """Return the free amount of each stranded resource of a node.
 
-    A resource is stranded if no shape that requests it fits. A resource that no shape requests is
-    not stranded.
+    A resource is stranded if shapes request it and none of these shapes fits. A resource that no
+    shape requests is not stranded.
     """
     asked: dict[str, bool] = {}
     for shape in shapes:
@@ -60,10 +62,10 @@ def fits(free: Free, shape: Shape) -> bool:
 
 
 def smallest(shapes: Iterable[Shape]) -> list[Shape]:
-    """Return the shapes that need to be tried.
+    """Return the shapes that must be tried to find the stranded resources.
 
-    A shape is left out if another shape requests the same resources and no larger amounts, because
-    the other shape then fits on the same nodes.
+    A shape is left out if another shape requests the same resources in amounts that are no larger:
+    the other shape fits wherever this one fits.
     """
     of_names: dict[frozenset[str], list[Shape]] = {}
     for shape in shapes:

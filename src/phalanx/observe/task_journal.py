@@ -1,5 +1,5 @@
-"""The history of a process's tasks: a ring of their changes of state, each of which is checked
-against the table.
+"""The history of a process's tasks: a ring of changes of state. Each change is checked against the
+table of allowed changes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from phalanx.model.raw_bytes import encoded
 KEEP_TRANSITIONS = 50_000
 KEEP_RUNS = 20_000
 KEEP_UNCOUNTED = 200_000
-"""The largest number of attempts that are kept for the metrics while the process's loop has no time
-to count them.
+"""The largest number of attempts that wait to be counted for the metrics. They wait while the
+process's loop is busy.
 """
 
 
@@ -31,7 +31,9 @@ class Tracked(Protocol):
 
     @property
     def number(self) -> int:
-        """The number of the task or call; of the first one, if several change together."""
+        """The number of the task or call. If several tasks change state in one step, the number of
+        the first.
+        """
         ...
 
 
@@ -117,8 +119,8 @@ class Run(NamedTuple):
 Parent = tuple[bytes, int]
 """(owner, number) of the task that submitted another task."""
 RunFields = tuple[int, str, str, float, float, bytes, int, About, float, Parent | None, str, str]
-"""The fields of a Run, with the parent as (owner, number). The parent's id is computed only for
-attempts that are shown, which are few.
+"""The fields of a Run, except that the parent is given as (owner, number). The parent's id is
+computed only for the few attempts that are shown.
 """
 
 
@@ -193,10 +195,9 @@ def decode_runs(data: bytes) -> list[Run]:
 
 
 class TaskJournal:
-    """The changes of state of tasks, oldest first, and their finished attempts.
+    """The changes of state of tasks, oldest first, and the finished attempts of these tasks.
 
-    Any thread may read while another thread writes: a reader gets a copy, which is made in one
-    step.
+    Any thread may read while another thread writes: a reader first makes a copy, in one step.
     """
 
     def __init__(self) -> None:
@@ -224,9 +225,9 @@ class TaskJournal:
         self._transitions.append((when, task.number, state, note, 1))
 
     def move_all(self, burst: Tracked, count: int, state: str, when: float, note: str = "") -> None:
-        """Set the state of tasks with consecutive numbers, as `move` does for one of them.
+        """Set the state of `count` tasks with consecutive numbers, as `move` does for one task.
 
-        `burst` has the state of the tasks and the number of the first one.
+        `burst`: the state of these tasks, and the number of the first one.
         """
         if state not in TASK[burst.state]:
             self.move(burst, state, when)  # raises the error with the first task's story
@@ -247,8 +248,8 @@ class TaskJournal:
         error: str | None = None,
         summary: str = "",
     ) -> None:
-        """Record an attempt that `worker` has answered: a run, and the task's changes to running
-        and then to finished or failed.
+        """Record the answer of `worker` about an attempt of `task`: the finished run, and the
+        task's changes to running and then to finished or failed.
 
         `error`: the kind of the failure; None if the attempt succeeded. `summary`: the class of the
         exception and the first line of its text; "" without an exception.
@@ -272,8 +273,8 @@ class TaskJournal:
         self._uncounted.append(run)
 
     def ran_all(self, burst: Tracked, runs: Runs) -> None:
-        """Record runs of tasks with consecutive numbers that have finished, as `ran` does for one
-        of them.
+        """Record the finished runs of tasks with consecutive numbers, as `ran` does for one
+        task.
         """
         if RUNNING not in TASK[burst.state]:
             self.move(burst, RUNNING, runs.started[0])  # raises the error with a task's story
@@ -293,8 +294,8 @@ class TaskJournal:
         self._uncounted.append(runs)
 
     def _trim(self) -> None:
-        """Forget all attempts but the latest. Attempts that were recorded together are forgotten
-        together.
+        """Forget the oldest attempts, so that about KEEP_RUNS remain. Attempts that were recorded
+        in one step are forgotten in one step.
         """
         runs = self._runs
         while self._kept - _count(runs[0]) >= KEEP_RUNS:
@@ -321,7 +322,9 @@ class TaskJournal:
         return found
 
     def unreported_runs(self, at_most: int) -> list[Run]:
-        """Return the latest attempts since the last call, oldest first, without forgetting them."""
+        """Return the latest attempts since the last call, oldest first, and at most `at_most` of
+        them. They stay in the journal.
+        """
         found: list[RunFields] = []
         entries = list(self._runs)
         for entry in reversed(entries):
@@ -351,9 +354,10 @@ class TaskJournal:
         return runs
 
     def story(self, number: int) -> list[tuple[float, str, str]]:
-        """Return the (time, state, note) of each change of one task that is still in the ring.
+        """Return the changes of one task that are still in the ring, as (time, state, note).
 
-        Tasks that changed together have the time of the first or the last of them.
+        For tasks that changed state in one step, the time is that of the first or of the last of
+        them.
         """
         steps = list(self._transitions)
         return [

@@ -20,14 +20,17 @@ def is_silent(row: NodeInfo) -> bool:
 
 
 def sums(rows: Iterable[NodeInfo]) -> dict[str, tuple[float, float]]:
-    """Return (used, total) of each resource over the nodes that are not dead and have reported."""
+    """Return (used, total) of each resource, summed over the nodes that are not dead and have
+    reported.
+    """
     return added((row.total, row.available) for row in rows if row.state != DEAD)
 
 
 def added(
     nodes: Iterable[tuple[Mapping[str, float], Mapping[str, float]]],
 ) -> dict[str, tuple[float, float]]:
-    """Return (used, total) of each resource, from the (total, available) amounts of living nodes.
+    """Return (used, total) of each resource, summed over living nodes. `nodes`: the (total,
+    available) amounts of each.
 
     Nodes that have not reported are left out.
     """

@@ -17,8 +17,8 @@ MAX_RANGES = 10_000
 """The largest number of ranges that the indices of one array may form."""
 
 _LISTED = 10
-"""The largest distance between the first and the last index of a range with a step for which all
-indices are listed one by one, as in Slurm.
+"""A range with a step is written as a list of its indices if the distance between its first and its
+last index is at most this number, as in Slurm.
 """
 
 Range = tuple[int, int, int]
@@ -52,7 +52,9 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Indices:
-    """The indices of an array, which can be looked up by position, and their positions by index."""
+    """The indices of an array in ascending order: `at` returns the index at a position, and
+    `position` the position of an index. Positions are counted from 0.
+    """
 
     def __init__(self, ranges: tuple[Range, ...]) -> None:
         self._ranges = [range(first, last + 1, step) for first, last, step in ranges]
@@ -72,7 +74,9 @@ class Indices:
         return self._ranges[number][position - self._begins[number]]
 
     def written(self, begin: int, end: int) -> str:
-        """Return the indices at exactly these positions as text: `1,3,5-7` or `0-20:2`."""
+        """Return the indices at the positions from `begin` to `end` - 1 as text: `1,3,5-7` or
+        `0-20:2`.
+        """
         parts: list[str] = []
         for number, one in enumerate(self._ranges):
             here = self._begins[number]
@@ -86,7 +90,7 @@ class Indices:
         return ",".join(parts)
 
     def position(self, index: int) -> int | None:
-        """Return the position of an index; None for any other index."""
+        """Return the position of an index; None for an index that the array does not have."""
         number = bisect.bisect_right(self._firsts, index) - 1
         if number < 0 or index not in self._ranges[number]:
             return None
@@ -118,6 +122,8 @@ def array_task_uid(array: JobId, index: int) -> JobId:
 
 
 def split_element(name: str) -> tuple[str, str] | None:
-    """Return the array and the indices in `NAME[3-5]`; None for another name."""
+    """Return (array, indices) of a name such as `NAME[3-5]`: `NAME` and `3-5`. None for a name in
+    another form.
+    """
     array, bracket, rest = name.partition("[")
     return (array, rest[:-1]) if bracket and rest.endswith("]") else None

@@ -57,6 +57,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stands for now.
     """
     why: str = ""
-    """For a dependency that can never be met: the reason, as the end of a sentence about the other
-    job.
+    """For a dependency that can never be met: the reason, worded as the end of a sentence whose
+    subject is the other job.
     """

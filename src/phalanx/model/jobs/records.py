@@ -61,7 +61,7 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
     """The signal that ended the member; 0 if no signal did, or if unknown."""
     asked_s: float = 0.0
     """The value of the gang's clock (see `head.jobs.run_clock`) when the head requested the
-    member's last attempt, which never starts before that value.
+    member's last attempt. The attempt never starts before the clock has that value.
     """
     crashes: int = 0
     """How often in a row the member crashed soon after its start (see `head.jobs.resting`)."""
@@ -78,8 +78,8 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 class DueAction(msgspec.Struct, frozen=True, kw_only=True):
-    """An action of a policy with a timeout. The head takes the action at the time `at`, unless its
-    cause has ended before.
+    """An action of a policy with a timeout. The head takes the action at the time `at`, unless the
+    action's cause has ended before.
     """
 
     at: float
@@ -142,10 +142,9 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     is_held: bool = False
     """Whether the job waits until a user releases it."""
     set_back_s: float = 0.0
-    """Seconds by which the clock was set back, if it then showed a time before the job's
-    submission.
+    """The seconds to subtract from `submitted` wherever a duration is counted from the submission.
 
-    Durations since the submission are measured from that many seconds earlier.
+    They are 0 unless the clock was set back to a time before the job's submission.
     """
     stepped_s: float = 0.0
     """The seconds by which the clock was stepped since the submission, as far as heads have
@@ -154,7 +153,9 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     outcomes: list[Outcome] = []
     """The outcome of each of the job's dependencies, in the order of the spec."""
     queued: float | None = None
-    """The time at which the last dependency was met, since which the job counts as waiting."""
+    """The time since which the job counts as waiting: the time at which its last dependency was
+    met.
+    """
     released: float | None = None
     """The time at which the job was last released; before that time, the job does not count as
     waiting.
@@ -188,7 +189,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
 
     @property
     def submitted_in_history(self) -> float:
-        """The time of submission under which the history has the job; steps of the clock do not
+        """The time of submission that identifies the job in the history. Steps of the clock do not
         change it.
         """
         return self.submitted if self.recorded is None else self.recorded
@@ -208,7 +209,9 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
         return members[at] if at < len(members) and members[at].index == index else None
 
     def count(self, *states: str, group: str = "") -> int:
-        """Return the number of members of a group in any of `states`."""
+        """Return the number of members in any of `states`: members of `group` or, if it is empty,
+        of the whole job.
+        """
         tallies = (self.tally.get(group, {}),) if group else self.tally.values()
         found = 0
         for tally in tallies:  # called so often that a generator would cost too much time
@@ -240,8 +243,8 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
 
     @property
     def ahead_s(self) -> float:
-        """Seconds by which the wall-clock time is ahead of the time of submission plus the time
-        that has really passed since.
+        """The seconds by which the clock was stepped forward since the submission, all steps
+        together; 0 if it was stepped backward.
         """
         return max(self.stepped_s, 0.0)
 

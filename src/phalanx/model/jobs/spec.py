@@ -127,8 +127,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class DependsOn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A rule that a group starts only when all (or any) of these other groups have their minimum
-    number of members running or ended.
+    """A rule that a group waits for other groups. The group starts when all of them (or any of
+    them) have their minimum number of members running or ended.
     """
 
     names: tuple[str, ...]
@@ -136,8 +136,8 @@ class DependsOn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Partition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A division of a group into `total` parts of `size` members, of which `minimum` parts must be
-    placed.
+    """A division of a group into `total` parts of `size` members each. At least `minimum` of these
+    parts must be placed.
     """
 
     total: int
@@ -264,7 +264,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A job of a flow, made from the template `name` when all `targets` are met."""
+    """A job of a flow. It is made from the template `name` as soon as all `targets` are met."""
 
     name: str
     targets: tuple[str, ...] = ()

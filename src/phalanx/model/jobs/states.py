@@ -104,7 +104,7 @@ POLICY_ACTIONS: Final = (
 """The actions that a policy may take."""
 
 PREPARING: Final = "Preparing"
-"""How a pending job or member is shown while its environment is being prepared."""
+"""The state that is shown for a pending job or member while its environment is being prepared."""
 WAITING: Final = "Waiting"
 """The state of a member whose place is not requested yet, because its group waits for other groups
 or the job is held.

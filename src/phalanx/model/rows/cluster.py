@@ -40,7 +40,9 @@ class NodeInfo(Row, frozen=True):
     running: int
     """The number of granted leases and of members of jobs on the node."""
     waiting: int
-    """The number of workers that processes want and that the node has not started or found yet."""
+    """The number of workers that processes have requested from the node, and that the node has not
+    provided yet.
+    """
     devices: dict[str, list[int]]
     """The free part of each numbered device in units of 1/10000, by resource; 0 for a device that
     is bad or cordoned.
@@ -154,16 +156,16 @@ class StatusInfo(Row, frozen=True):
     It is empty if there were no errors.
     """
     stranded: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
-    """The amounts that are free although work waits, because no waiting work fits; by node and
-    resource.
+    """By node and resource: the amounts that waiting work requests, and that are free because none
+    of this work fits on the node.
     """
     lost_nodes: list[str] = msgspec.field(default_factory=list)
     """The nodes that died unexpectedly within the last hour, each with its reason."""
     standbys: list[str] = msgspec.field(default_factory=list)
     """HOST:PORT of each standby that the head was given."""
     booting: dict[str, list[str]] = msgspec.field(default_factory=dict)
-    """The names of nodes whose machines `phalanx provision` has asked for, by pool, until they
-    join.
+    """The names of nodes that `phalanx provision` has requested and that have not joined yet, by
+    pool.
     """
     mode: str = MINE
     """The mode of the cluster: MINE, SHARED or SYSTEM."""

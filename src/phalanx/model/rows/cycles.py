@@ -18,15 +18,17 @@ class PlacedInfo(Row, frozen=True):
     """The ids of the nodes of these members; at most 16."""
     node_count: int
     first: str = ""
-    """The node of the gang's first member, to which the fields below refer. Only the first 32 gangs
-    of a cycle have these fields filled.
+    """The node of the gang's first member. The fields below refer to this node. Only for the first
+    32 gangs of a cycle, `first` and the fields below are filled.
     """
     among: int = 0
-    """The number of nodes on which that member could have been placed."""
+    """The number of nodes on which the first member could have been placed."""
     scores: dict[str, float] = msgspec.field(default_factory=dict)
-    """The score that each ranking plugin gave to this node. The node with the highest sum wins."""
+    """The score that each ranking plugin gave to the node `first`. The node with the highest sum
+    wins.
+    """
     chooser: str = ""
-    """The plugin that chose among those nodes regardless of the scores; "" if no plugin did
+    """The plugin that chose among the possible nodes regardless of the scores; "" if no plugin did
     that.
     """
 
@@ -44,7 +46,7 @@ class EvictedInfo(Row, frozen=True):
 
 
 class RefusedInfo(Row, frozen=True):
-    """The refusal of a whole gang by a plugin, after which the scheduler tried no node."""
+    """The refusal of a whole gang by a plugin. The scheduler then tries no node for the gang."""
 
     gang: str
     plugin: str
@@ -85,9 +87,10 @@ class CycleInfo(Row, frozen=True):
     left: list[str]
     """The gangs that the cycle left waiting."""
     counts: dict[str, int]
-    """The full length of each list above, since these name at most 200 gangs each.
+    """By name of a list above, the number of all its entries. The list itself names at most 200
+    gangs.
 
-    In a list of cycles, the lists are empty.
+    In an answer that lists several cycles, the lists themselves are empty.
     """
     warnings: list[str]
     refused: list[RefusedInfo] = msgspec.field(default_factory=list)

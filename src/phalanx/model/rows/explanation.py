@@ -13,7 +13,7 @@ from phalanx.model.readable import amount, duration, size
 from phalanx.model.rows.plan import Basis
 
 OTHERS = "others/"
-"""The name under which all ordinary tasks and actors are one holder."""
+"""The name of a single holder that stands for all ordinary tasks and actors."""
 BYTES = ("memory", "object_store_memory", "gpu_memory", "gpu_memory_limit")
 """The resources that are counted in bytes."""
 _SUBJECTS = ("resource", "queue", "who", "labels", "license", "role", "policy", "task")
@@ -21,14 +21,14 @@ _SUBJECTS = ("resource", "queue", "who", "labels", "license", "role", "policy", 
 _SHOWN = 3
 """The largest number of tasks that a text names."""
 _EPOCHS = 1e9
-"""Times from this number of seconds on are wall-clock times. The text leaves them out; `at_s` has
-them.
+"""Times of at least this number of seconds are wall-clock times. The text of an explanation leaves
+them out; the field `at_s` has them.
 """
 
 
 def amounts_text(amounts: Mapping[str, float]) -> str:
-    """Return amounts in words, such as "2 CPU, 1.5 GiB memory". The number of cards is left out
-    beside the same number of GPUs.
+    """Return amounts in words, such as "2 CPU, 1.5 GiB memory". If the amounts have GPUs, the
+    number of cards is left out, because it is the same.
     """
     return ", ".join(
         f"{round(value / 2**30, 2):g} GiB {name}" if name in BYTES else f"{amount(value)} {name}"
@@ -121,9 +121,9 @@ class MovedWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WouldMove(msgspec.Struct, frozen=True, kw_only=True):
-    """Moves of running work that let a podgroup start at once. `is_decided`: whether the scheduler
-    has decided to make them. `is_on`: whether the scheduler's rules have the action consolidate,
-    which makes such moves.
+    """Moves of running work that let a podgroup start immediately. `is_decided`: whether the
+    scheduler has decided to make these moves. `is_on`: whether the scheduler's configuration has
+    the action consolidate, which makes such moves.
     """
 
     jobs: list[MovedWork]
@@ -141,7 +141,7 @@ class WouldMove(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cost(self) -> str:
-        """The work that is lost, and the time of the restarts, in words."""
+        """In words: how much work the moves lose, and how long the restarts take."""
         return cost_in_words(
             sum(one.lost_s for one in self.jobs), sum(one.restart_s for one in self.jobs)
         )
@@ -173,11 +173,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The main reasons: without them, the podgroup or task would not wait."""
     holders: Holders | UnsetType = UNSET
     moves: WouldMove | UnsetType = UNSET
-    """Moves of running work with which the podgroup starts or would start at once."""
+    """Moves of running work after which the podgroup starts, or would start, immediately."""
 
     @property
     def main(self) -> str:
-        """The main reason as one sentence; "" if unknown."""
+        """The main reasons in one sentence; "" if unknown."""
         return "; ".join(one.sentence for one in self.because)
 
     @property
@@ -195,8 +195,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def lines(self, *, several: bool = False) -> list[str]:
-        """Return the explanation as lines of text. With `several`, they contain the name of the
-        snapshot.
+        """Return the explanation as lines of text. `several`: whether the lines name the snapshot,
+        because several snapshots are explained.
         """
         where = f"{self.snapshot}: " if several and self.snapshot else ""
         of = f" of queue {self.queue}" if self.queue is not UNSET else ""
@@ -243,7 +243,7 @@ def cost_in_words(lost_s: float, restart_s: float) -> str:
 
 
 def in_words(names: Sequence[str]) -> str:
-    """Return the first names, and the number of further names, as a list in a sentence."""
+    """Return a list of names for a sentence: the first names, and how many more there are."""
     shown = list(names[:_SHOWN])
     if len(names) > _SHOWN:
         shown.append(f"{len(names) - _SHOWN} more")

@@ -34,8 +34,8 @@ def _several(count: int, what: str) -> str:
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A number of tasks on a node, and the number of devices of each kind for all these tasks
-    together.
+    """A number of tasks on a node, and the number of devices of each kind that these tasks hold in
+    total.
     """
 
     node: str
@@ -44,7 +44,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def words(self) -> str:
-        """The amounts of the node that the place holds, as text."""
+        """The devices that the place holds on the node, as text; without devices, the number of its
+        tasks.
+        """
         devices = " ".join(
             f"{count:g} {name.rpartition('/')[2].upper()}" for name, count in self.devices.items()
         )

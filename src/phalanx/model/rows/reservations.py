@@ -25,12 +25,12 @@ class ReservationInfo(Row, frozen=True):
     names the reservation may run in it.
     """
     nodes: dict[str, dict[str, float]]
-    """The reserved amounts of each node by id, with the resource names of leases; no amounts for a
-    node that is reserved as a whole.
+    """The reserved amounts of each node by the node's id, with resources named as in leases. A node
+    that is reserved as a whole has no amounts here.
     """
     hosts: list[str]
-    """The host names of these nodes, with the node's id added where several nodes share one
-    machine.
+    """The host name of each of these nodes. If several nodes are on one machine, the node's id is
+    added.
     """
     running: list[str]
     """Jobs that run in the reservation."""

@@ -73,14 +73,14 @@ def rows_html(rows: Sequence[Row]) -> str:
 
 
 def cells_html(names: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
-    """Return a table in HTML. Cells that are not HTML already become escaped text."""
+    """Return a table in HTML. A cell that is not HTML yet is escaped."""
     head = "".join(f"<th>{_escape(name)}</th>" for name in names)
     cells = ("".join(f"<td>{_cell(value)}</td>" for value in line) for line in lines)
     return _table(f"<tr>{head}</tr>" + "".join(f"<tr>{line}</tr>" for line in cells))
 
 
 def text_html(text: str) -> str:
-    """Return a text in HTML that keeps its lines."""
+    """Return a text as HTML that shows the text's line breaks."""
     return f"<div style='white-space:pre-wrap'>{_escape(text)}</div>"
 
 

@@ -20,9 +20,7 @@ class ShareInfo(Row, frozen=True):
     use_part: float
     """The user's use as a part of the use of all users of the queue, from 0 to 1."""
     level_fairshare: float | None
-    """`part` divided by `use_part`; None if nothing was used, so that the quotient would be
-    infinite.
-    """
+    """`part` divided by `use_part`; None for an infinite quotient, because nothing was used."""
     rank: int
     """The user's rank. The work of the user with the highest rank starts first; users in the same
     position have the same rank.

@@ -122,8 +122,8 @@ class JobInfo(Row, frozen=True):
     """The position of a waiting job in the queue, counted from 1; else None."""
     submitted: float
     recorded_as: float
-    """The time of submission under which the history has the job. Unlike `submitted`, it does not
-    change when the clock is stepped.
+    """The time of submission that identifies the job in the history. Unlike `submitted`, it does
+    not change when the clock is stepped.
     """
     started: float | None
     finished: float | None
@@ -132,7 +132,9 @@ class JobInfo(Row, frozen=True):
     time_limit_s: float | None
     """Seconds that the gang may run after each start; None for no limit."""
     ran_s: float
-    """Seconds for which the gang's present run has lasted; for an ended job, of its last run."""
+    """The seconds that the gang's present run has lasted. For a job that has ended, they are those
+    of its last run.
+    """
     ends: float | None
     """For a running job: the time at which it reaches its limit or its deadline."""
     begins: float | None

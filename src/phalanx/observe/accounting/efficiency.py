@@ -41,8 +41,8 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
     """The number of the job's attempts whose usage is unknown."""
     nodes: int
     cpus: float
-    """The number of CPUs that all members hold at the same time. Memory and GPUs are counted in the
-    same way.
+    """The sum of the CPUs that the job's members held, each in its last attempt. `memory` and
+    `gpus` are such sums, too.
     """
     memory: float
     gpus: float

@@ -32,7 +32,9 @@ class AttemptQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     queues: list[str] = []
     states: list[str] = []
     job: str = ""
-    """Select only this job, `namespace/name`; for an array, all its array tasks."""
+    """Select only attempts of this job, `namespace/name`. For an array, select the attempts of all
+    its array tasks.
+    """
     limit: int = 1000
     """The number of attempts to return, at most MAX_ATTEMPTS. If more match, the latest attempts
     are returned.
@@ -46,7 +48,7 @@ class AttemptQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 class AttemptPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     """The answer: attempts, the latest end first, and steps, with running steps first. `is_cut`:
-    whether more than `limit` match.
+    whether more attempts or steps match than `limit`.
     """
 
     attempts: list[Attempt]
@@ -72,7 +74,7 @@ class UsageRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 
 def together(rows: Sequence[UsageRow], by: str) -> list[UsageRow]:
-    """Return the rows summed by user or by queue; with BOTH, return the rows themselves, sorted."""
+    """Return the rows summed by user or by queue. With BOTH, return the rows in sorted order."""
     found: dict[tuple[str, str], list[HourSum]] = {}
     for row in rows:
         key = ("" if by == QUEUE else row.user, "" if by == USER else row.queue)

@@ -1,4 +1,6 @@
-"""A value over time in bounded memory: its mean, its maximum, and the 95th percentile of time."""
+"""A value over time in bounded memory. The mean, the maximum, and the value that was not exceeded
+in 95 % of the time are computed from it.
+"""
 
 from __future__ import annotations
 

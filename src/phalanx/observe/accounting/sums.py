@@ -24,7 +24,8 @@ attempt counts in its last hours.
 
 
 class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
-    """Sums over attempts, or over the part of them that falls into an hour.
+    """Sums over attempts. In the sums of one hour, each attempt counts only with its part in that
+    hour.
 
     Fields that end in `_s` are resource-seconds: held or, where the usage was measured, used or
     idle. Starts and ends of attempts count in the hour in which they happened.
@@ -80,8 +81,8 @@ def longest_of(bucket: int) -> float:
 
 
 def attempt_sums(attempt: Attempt) -> dict[int, HourSum]:
-    """Return the sums of one attempt, by the number of the hour since the epoch. The attempt's
-    usage is spread evenly over its hours.
+    """Return the sums of one attempt in each hour, by the number of hours since the epoch. The
+    attempt's usage is spread evenly over its hours.
     """
     last = math.floor(attempt.ended / HOUR_S)
     parts = {hour: _held(attempt, share) for hour, share in _shares(attempt).items()}
@@ -97,8 +98,8 @@ def attempt_sums(attempt: Attempt) -> dict[int, HourSum]:
 
 
 def usage_sums(attempt: Attempt, used: Used) -> dict[int, HourSum]:
-    """Return the sums of an attempt's usage, by the number of the hour. They are added when the
-    usage becomes known after the attempt itself was counted.
+    """Return the sums of an attempt's usage in each hour. If the usage becomes known only after the
+    attempt was counted, these sums are added.
     """
     parts = {hour: HourSum() for hour in _shares(attempt)}
     _add_use(parts, attempt, used)
@@ -106,7 +107,7 @@ def usage_sums(attempt: Attempt, used: Used) -> dict[int, HourSum]:
 
 
 def _shares(attempt: Attempt) -> dict[int, float]:
-    """Return the seconds of an attempt that are in each hour."""
+    """Return how many seconds of an attempt are in each hour."""
     started, ended = attempt.started, attempt.ended
     first, last = math.floor(started / HOUR_S), math.floor(ended / HOUR_S)
     if last - first >= LONGEST_HOURS:

@@ -48,8 +48,8 @@ class Sample(msgspec.Struct, array_like=True, gc=False):
 
 
 class Numbers(msgspec.Struct, array_like=True):
-    """The numbers of one metric. `definition` is set for a metric that a program defined; the
-    definitions of other metrics are in `catalogue`.
+    """The numbers of one metric. `definition` is set only for a metric that a program defined. The
+    definitions of Phalanx's own metrics are in `catalogue`.
     """
 
     name: str

@@ -18,7 +18,7 @@ from phalanx.observe.metrics.definitions import (
 
 
 class Family:
-    """The numbers of one metric, by its label values."""
+    """The numbers of one metric, one Sample for each set of label values."""
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
@@ -46,7 +46,7 @@ class Family:
 
 
 class Meter:
-    """The numbers of one process, or of several processes together."""
+    """Counts the metrics of one process, or of several processes whose numbers are added up."""
 
     def __init__(self, catalogue: Mapping[str, Definition] = CATALOGUE) -> None:
         self._catalogue = catalogue
@@ -64,7 +64,7 @@ class Meter:
         self._family(name).sample(labels).value += by
 
     def set(self, name: str, value: float, *labels: str) -> None:
-        """Set a gauge, or a counter that something else counts."""
+        """Set a gauge, or set a counter whose value is counted elsewhere."""
         self._family(name).sample(labels).value = value
 
     def observe(self, name: str, value: float, *labels: str, times: float = 1) -> None:
@@ -85,13 +85,11 @@ class Meter:
                 merge(family, one)
 
     def clear(self, name: str) -> None:
-        """Remove a gauge's values, so that it has only values that are set later."""
+        """Remove all values of a gauge. Values that are set later stay."""
         self.families.pop(name, None)
 
     def numbers(self) -> list[Numbers]:
-        """Return all numbers, as the meter's own objects: the objects change when more is
-        counted.
-        """
+        """Return all numbers. They are no copies: they change when the meter counts more."""
         return [Numbers(name, list(one.samples.values())) for name, one in self.families.items()]
 
     def drain(self) -> list[Numbers]:

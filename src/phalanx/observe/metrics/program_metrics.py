@@ -1,8 +1,8 @@
 """The metrics that programs define, in limited memory, for one process or for all processes of a
 node.
 
-The first definition of a name counts. Counters and histograms of processes are added up. A gauge
-has the last value that any process set, and is removed when that process ends.
+The first definition of a name is the valid one. Counters and histograms of several processes are
+added up. A gauge has the value that a process set last, and is removed when that process ends.
 """
 
 from __future__ import annotations

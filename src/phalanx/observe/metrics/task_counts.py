@@ -45,7 +45,7 @@ def count_runs(meter: Meter, ended: Sequence[RunFields | Runs]) -> None:
 
 
 def _time(meter: Meter, run: RunFields, times: int) -> None:
-    """Observe the times of an attempt, for this number of attempts."""
+    """Observe the run time and the waiting time of an attempt, `times` times each."""
     _, _, _, started, ended, worker, _, about, created, *_ = run
     if not worker:
         return  # the attempt failed without having run

@@ -20,8 +20,8 @@ class Column(NamedTuple):
 
 
 def _columns(usual: str, detail: str = "") -> tuple[Column, ...]:
-    """Return columns by name. A star at the end of a name means that filters cannot use the
-    column.
+    """Return the columns with these names, which are separated by blanks. A star after a name means
+    that filters cannot use the column.
     """
     return tuple(
         Column(name.rstrip("*"), names is detail, not name.endswith("*"))
@@ -88,8 +88,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
 OF_HEAD = frozenset({"actors", "drivers", "gangs", "groups", "jobs", "nodes"})
 """The kinds that the head lists from its own tables.
 
-For other kinds it asks the nodes. Tasks come from the processes that own them, and objects from the
-processes that own them or refer to them.
+For other kinds it asks the nodes. Tasks are listed by the processes that own them, and objects by
+the processes that own them or refer to them.
 """
 OF_PROCESSES = frozenset({"files", "objects", "stacks", "tasks"})
 """The kinds for which nodes ask their processes."""
@@ -106,8 +106,8 @@ def order_of(kind: str, row: Row) -> tuple[Any, ...]:
     """Return the sort key of a row.
 
     Rows that have not ended come before ended rows, drivers before workers, and larger objects
-    before smaller objects. Equal rows are ordered by their ids. The latest attempt of a task comes
-    first.
+    before smaller objects. Otherwise rows are ordered by their ids. The latest attempt of a task
+    comes before its other attempts.
     """
     # rows come from other processes, so any value may be missing
     own = str(row.get(id_column(kind)))

@@ -13,7 +13,7 @@ from phalanx.observe.state.columns import Row
 from phalanx.observe.state.query import Selection
 
 Owned = tuple[bytes, Any]
-"""(owner, attempt) of a finished attempt, which is a Run or RunFields."""
+"""A finished attempt, as (id of its owner, its Run or RunFields)."""
 _NUMBER, _NAME, _STATE, _ENDED, _ATTEMPT, _ABOUT, _ERROR = 0, 1, 2, 4, 6, 7, 10
 """The indexes of fields of a Run."""
 _COLUMNS: Mapping[str, Callable[[Any], Any]] = {
@@ -30,7 +30,9 @@ _COLUMNS: Mapping[str, Callable[[Any], Any]] = {
 def offer_finished(
     selection: Selection, attempts: Iterable[Owned], row_of: Callable[[bytes, Any], Row]
 ) -> None:
-    """Offer attempts, of which the query may select some. `row_of` makes the row of an attempt."""
+    """Offer finished attempts to the query of `selection`, which may select some of them. `row_of`
+    makes the row of an attempt.
+    """
     if not selection.columns <= _COLUMNS.keys():
         selection.offer_all(row_of(owner, run) for owner, run in attempts)
         return

@@ -1,5 +1,5 @@
-"""Questions that are sent to several processes at the same time, with the answers so far, the
-missing answers, and the deadlines.
+"""Sends a question to several processes at the same time, and keeps the answers so far, the
+processes that have not answered, and the deadline.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Gathering(Generic[T]):
         """Begin a round.
 
         `ask(number)` sends the question. `finish(answers, silent)` is called at the round's end; if
-        no process is asked, it is called at once.
+        no process is asked, it is called immediately.
         """
         number = next(self._numbers)
         self._rounds[number] = _Round(dict.fromkeys(asked), until, {}, finish)

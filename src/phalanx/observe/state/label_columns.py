@@ -10,9 +10,10 @@ Condition = tuple[str, str, Sequence[str]]
 
 
 def label_columns(labels: Sequence[Sequence[Condition]]) -> dict[str, Any]:
-    """Return the columns of a task or an actor with conditions on its nodes.
+    """Return the columns that show the conditions of a task or an actor on the labels of its node.
 
-    A node must meet all conditions of the first set, or all conditions of one of the fallback sets.
+    `labels` has sets of conditions. The node must meet all conditions of the first set, or all
+    conditions of one of the fallback sets that follow.
     """
     selector, *fallbacks = labels or ((),)
     options = [

@@ -67,8 +67,8 @@ class StateAnswer(msgspec.Struct, array_like=True):
 
 
 def with_names(text: str, names: Mapping[str, str]) -> str:
-    """Return the description of a silent source with the names of nodes instead of their ids.
-    `names` has the names by id.
+    """Return the description of a source that did not answer, with names of nodes in place of their
+    ids. `names`: the name of each node by its id.
     """
     for word in text.split(" "):
         name = names.get(word)
@@ -115,8 +115,8 @@ def check_query(query: StateQuery) -> None:
 
 
 class Selection:
-    """The rows that a query selects, in limited memory. The object gets all rows one by one, and
-    keeps the selected rows.
+    """The rows that a query selects, in limited memory. All rows are offered to it, and it keeps
+    the selected ones.
     """
 
     def __init__(self, query: StateQuery) -> None:
@@ -135,8 +135,8 @@ class Selection:
             self.show(row)
 
     def offer_alike(self, row: Row, count: int) -> bool:
-        """Count `count` rows that are like `row` in the query's `columns`. Returns whether the
-        caller must call `show` with each of them.
+        """Count `count` rows that equal `row` in the query's `columns`. Returns whether they belong
+        to the rows of the answer; the caller must then call `show` for each of them.
         """
         self._total += count
         if not lets_through(self._query.filters, row):
@@ -161,12 +161,12 @@ class Selection:
             self.offer(row)
 
     def count_unseen(self, count: int) -> None:
-        """Count rows that match the query but are not offered one by one."""
+        """Count rows that the query selects although they are not offered."""
         self._total += count
         self._matched += count
 
     def add(self, part: StatePart) -> None:
-        """Add the rows and counts of another selection of the same query."""
+        """Add the rows and counts of a part of the answer to the same query."""
         self._total += part.total
         self._matched += part.matched
         self._keep(part.rows)
@@ -228,8 +228,8 @@ def lets_through(filters: Sequence[tuple[str, str, Value]], row: Row) -> bool:
 def _is_same(name: str, have: Any, wanted: Value) -> bool:
     """Whether a column has the value of a filter.
 
-    Upper and lower case do not differ. A number or truth value in the filter may be text, since it
-    may come from a command line.
+    Upper and lower case do not differ. The filter may have a number or a truth value as text, since
+    it may come from a command line.
     """
     if have is None or wanted is None:
         return have is None and str(wanted).lower() in ("none", "null", "")

@@ -94,7 +94,7 @@ def _of_objects(part: StatePart) -> dict[str, Any]:
 
 
 def leaked_suspects(stores: Iterable[Row], held: Iterable[Row]) -> list[Row]:
-    """Return the files of objects that are on nodes although no process holds them, the largest
+    """Return the objects' files that are on nodes although no process holds them, the largest
     first.
 
     `stores` and `held` are the rows of the kinds stores and files, from all nodes and all

@@ -12,7 +12,9 @@ _MS = 1000
 
 
 def finished_task_row(owner: bytes, run: Run) -> Row:
-    """Return the row of a finished attempt of a task or call that `owner` has submitted."""
+    """Return the row of a finished attempt. `owner`: the process that submitted the task or
+    call.
+    """
     row = task_row(owner, run.number, run.name, run.attempt, run.about, run.worker, run.parent)
     row["state"] = run.state
     row["error_type"] = run.error or None
@@ -26,10 +28,10 @@ def finished_task_row(owner: bytes, run: Run) -> Row:
 def task_row(
     owner: bytes, number: int, name: str, attempt: int, about: About, worker: bytes, parent: bytes
 ) -> Row:
-    """Return the row of any attempt.
+    """Return the row of an attempt, without the columns that only a finished attempt has.
 
-    `worker` is the process that runs the attempt or ran it; "" if it never ran. The row has only
-    the beginnings of the ids of nodes and workers, because processes know no more of them.
+    `worker`: the process that runs or ran the attempt; "" if none did. The row has only the
+    beginnings of the ids of nodes and workers, because processes know no more of them.
     """
     return {
         "task_id": task_id_bytes(owner, number).hex(),

@@ -2,9 +2,9 @@
 
 Source: Volcano's allocate action. An overused queue is skipped. In each turn the first job of a
 queue gets places for as many of its tasks as it needs to become ready. The places are kept if the
-job becomes ready. If it will be ready only once evictions end, its promises stay for this cycle.
-Otherwise all its places and promises are taken back. Tasks above the minimum are placed in later
-turns. `domains` places jobs with a network bound or subgroups.
+job becomes ready. If the job becomes ready only after evictions have ended, its promises stay for
+this cycle. In any other case all its places and promises are taken back. Tasks above the minimum
+are placed in later turns. `domains` places jobs with a network bound or subgroups.
 
 Two rules go beyond Volcano. The first: jobs that were promised room take their turns before all
 others, together with jobs of higher priority in the same queues. Otherwise evicted work, whose
@@ -98,8 +98,8 @@ def _take_turns(
 
 
 def _candidates(session: Session, ceilings: Ceilings) -> list[Job]:
-    """Return the jobs that were let in, are valid and have tasks to place. If the configuration
-    lacks the action enqueue, jobs are let in here.
+    """Return the jobs that were let in, are valid, are not held back and have tasks to place. If
+    the configuration lacks the action enqueue, jobs are let in here.
 
     Jobs that certainly find no room are left out, unless the plan must explain why they wait.
     """
@@ -122,8 +122,8 @@ def _candidates(session: Session, ceilings: Ceilings) -> list[Job]:
 
 
 def _turn(session: Session, fitting: Fitting, job: Job, sheet: Worksheet, *, hopeful: bool) -> bool:
-    """Let one job take its turn. Returns whether it has tasks left for another turn. `hopeful`:
-    whether it is known that no ceiling stops the job.
+    """Let one job take its turn. Returns whether the job has tasks left for another turn.
+    `hopeful`: whether `Ceilings` has found that the job may have room.
     """
     if job.is_hard() or job.has_subgroups:
         statement = DomainAllocation(session, fitting).allocate(job, sheet, TOP)

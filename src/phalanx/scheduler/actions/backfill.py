@@ -1,7 +1,7 @@
 """The action backfill: places tasks that request nothing on any node that passes the filters.
 
-Source: Volcano's backfill action. Queues and jobs take their turns in order. A promise that such a
-task got earlier in the cycle is taken back first.
+Source: Volcano's backfill action. Queues and jobs take their turns in order. If such a task was
+promised room earlier in the cycle, the promise is taken back first.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Divides the tasks of a gang into bundles that can be evicted together: the tasks above its
-minimum, or the whole gang.
+"""Divides the tasks of a gang into bundles, each of which is evicted as a whole: the tasks above
+the gang's minimum, and the other tasks.
 
 Source: Volcano's gang-aware eviction. The tasks above the minimums of a job, of its roles and of
 its subgroups can be evicted without harm. In each domain, such tasks form a safe bundle. The job's
 other tasks there form a whole bundle, whose eviction breaks the gang.
 
-A policy may have more ready subgroups than it needs. The surplus ones may be broken, and a broken
-subgroup protects none of its tasks. All tasks of a job that is already below its minimum are safe.
+A policy may have more ready subgroups than it needs. The surplus subgroups may be broken, and a
+broken subgroup protects none of its tasks. All tasks of a job that is already below its minimum are
+safe.
 
 Bundles are ordered by kind, then by the order of jobs or queues, then by return: the needed
 resources that are freed in the domain, divided by all resources that are freed if the gang breaks.
@@ -25,8 +26,8 @@ from phalanx.scheduler.cycle.jobs import Job, SubJob
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """Tasks of one job that are evicted together. `elsewhere`: if the eviction breaks the job, the
-    amounts that the whole job holds.
+    """Tasks of one job that are evicted together. `whole`: whether their eviction breaks the gang.
+    `elsewhere`: the amounts that the whole job holds; zero unless the eviction breaks the gang.
     """
 
     whole: bool
@@ -37,7 +38,9 @@ class Bundle:
 
 
 def bundles_of(cluster: Cluster, job: Job, local: Iterable[int]) -> list[Bundle]:
-    """Return the job's tasks in a domain, divided into a safe bundle and a whole bundle."""
+    """Return the job's tasks in one domain (`local`), divided into at most one safe bundle and one
+    whole bundle.
+    """
     tasks = sorted(local, key=lambda t: (cluster.tasks[t].priority, t))
     surplus = job.ready_count() - job.min_available
     by_role: dict[str, int] = {}
@@ -92,8 +95,8 @@ class _Parts:
 
 
 def approved(cluster: Cluster, bundles: Sequence[Bundle], allowed: set[int]) -> list[Bundle]:
-    """Return the bundles with only the allowed tasks. A whole bundle is dropped if any of its tasks
-    is not allowed.
+    """Return the bundles, each reduced to its tasks in `allowed`. A whole bundle is dropped if any
+    of its tasks is not allowed.
     """
     out = []
     for b in bundles:

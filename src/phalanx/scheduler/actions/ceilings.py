@@ -17,8 +17,8 @@ _MANY = 1 << 30
 
 
 class Ceilings:
-    """How many tasks of each class the queues and the nodes could take. The numbers are computed
-    again after each move.
+    """Counts how many tasks of each class the queues admit and the nodes hold. The numbers are
+    computed again after each move.
     """
 
     def __init__(self, session: Session) -> None:
@@ -34,12 +34,13 @@ class Ceilings:
         """
 
     def stop(self, job: Job) -> bool | None:
-        """Whether the job cannot become ready, even alone: its queue or the nodes take too few
-        tasks.
+        """Whether the job certainly cannot become ready, even if no other waiting work is placed:
+        its queue admits too few of its tasks, or the nodes hold too few.
 
-        Returns None if the answer is unknown: for jobs with unequal tasks, parts or promises, for
-        entitled jobs, and for filters whose answers depend on other placed work. Also returns None
-        if the plan must explain why the job waits, because then the job must be tried.
+        Returns None if the answer is unknown. It is unknown for jobs with unequal tasks, with
+        subgroups, with promises or with a network bound, for entitled jobs, and for filters whose
+        answers depend on other placed work. Also returns None if the plan must explain why the job
+        waits, because then the job must be tried.
         """
         eq_class = job.eq_class
         if (

@@ -9,9 +9,10 @@ A move makes no work wait longer than the plan says. A moved podgroup has a plac
 it has left the old one. It has no higher priority than the podgroup for which it moves, and it does
 not move again for the time `settle`. Podgroups that are entitled to their places stay where they
 are. Tasks get places on shared cards of one node only if all of them request equal parts, because
-the node may give them the cards in any order. Where places are promised to waiting work, the
-starving podgroup must end before the moved ones would have ended, and no quota may count for it,
-because promises rely on both.
+the node may give them the cards in any order. If the cluster promises places to waiting work, two
+more conditions hold, because promises rely on them: the starving podgroup must end before the moved
+podgroups would have ended, and the quotas of its queue must be so large that the nodes are full
+first.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ _PROMISED = frozenset({"promised", "no-room-yet"})
 
 def run(session: Session) -> None:
     """Run the action. Arguments: `maxMoves` (16), the largest number of tasks that one plan moves;
-    `mostLost` (30m), the most work that one plan loses, summed over the moved podgroups, with their
-    restarts; `settle` (10m), the time for which a podgroup must have run before it moves; `after`
-    (1m), the time for which the starving podgroup must have waited.
+    `mostLost` (30m), the largest sum of the work that the moved podgroups of one plan lose, and of
+    the time of their restarts; `settle` (10m), the time for which a podgroup must have run before
+    it moves; `after` (1m), the time for which the starving podgroup must have waited.
     """
     consolidation = Consolidation(session)
     if not consolidation.has_movers:
@@ -79,7 +80,7 @@ class _Mover(NamedTuple):
     """The seconds until the podgroup ends by itself; None if unknown."""
 
     def cost(self) -> tuple[int, float]:
-        """Return the podgroup's priority, and the seconds that its tasks lose together."""
+        """Return the podgroup's priority, and the seconds that all of its tasks lose in total."""
         return self.job.priority, (self.lost_s + self.restart_s) * len(self.tasks)
 
 
@@ -212,7 +213,7 @@ class Consolidation:
         return _Mover(job, tasks, lost_s, terms.restart_s, left_s)
 
     def _is_free_to_move(self, t: int) -> bool:
-        """Whether a task may be evicted, and its place does not depend on its neighbours."""
+        """Whether a task may be evicted, and where it may run does not depend on other tasks."""
         cluster = self._session.cluster
         shape = cluster.eq_class[t].shape
         tied = shape.spread or shape.ports or (shape.affinity and shape.affinity.between_tasks)
@@ -229,7 +230,7 @@ class Consolidation:
         return is_long and not self._has_quota(mover.job)
 
     def _has_quota(self, job: Job) -> bool:
-        """Whether a quota of the job's queue may be used up before all nodes are full."""
+        """Whether a quota could stop the job's queue while nodes still have room."""
         cluster = self._session.cluster
         others = cluster.total.v - cluster.held_in_queue[job.queue]
         lefts = (left for fn in self._session.hooks.all("quotas") for _, left in fn(job.queue))
@@ -270,8 +271,8 @@ class Consolidation:
         return True
 
     def _nodes(self, t: int, movers: Sequence[_Mover]) -> list[int]:
-        """Return the nodes that may have room for the task once podgroups have moved, those that
-        lack the least first.
+        """Return the nodes that may have room for the task after podgroups have moved. The nodes
+        that lack least for the task come first.
         """
         cluster, placer = self._session.cluster, self._session.placer
         eq_class = cluster.eq_class[t]
@@ -340,8 +341,8 @@ class Consolidation:
         return _Clearing((highest, total, len(chosen)), node, moves, chosen)
 
     def _move(self, trial: Statement, mover: _Mover, away_from: int) -> bool:
-        """Evict a podgroup's tasks, and set a home aside for each of them. Returns False, and
-        changes nothing, if a task finds no home.
+        """Evict a podgroup's tasks, and set room aside on a new node (a home) for each of them.
+        Returns False, and changes nothing, if a task finds no home.
         """
         mark = trial.checkpoint()
         for v in mover.tasks:
@@ -355,8 +356,9 @@ class Consolidation:
         return True
 
     def _home(self, v: int, away_from: int) -> int:
-        """Return the fullest node that takes the task now; among equals, the first by name; -1 if
-        there is none. The task's present node counts, too, unless it must be cleared.
+        """Return the fullest node, other than `away_from`, that takes the evicted task now; among
+        equals, the first by name; -1 if there is none. The node that the task leaves may be
+        returned, too.
         """
         session, cluster = self._session, self._session.cluster
         if not session.allocatable(v):

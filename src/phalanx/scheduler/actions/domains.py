@@ -1,8 +1,8 @@
 """Places a job within one network domain. Closer domains are tried first, and the best one is kept.
 
 Source: Volcano's allocateForJob and allocateForSubJob. Domains are tried in levels, closest first.
-The first level in which a domain works decides; the domain of this level with the best score wins.
-All trials are undone.
+The first level that has a domain with room for the job decides: of its domains with room, the one
+with the best score is taken. All trials are undone.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ ALLOCATE, EVICT = "allocate", "evict"
 def levels_for(
     session: Session, hook: str, part: Job | SubJob, within: str, purpose: str
 ) -> list[list[str]]:
-    """Return the domains to try, level by level, for a job (hook job_gradient) or a subjob (hook
-    subjob_gradient).
+    """Return the domains to try for a job (hook job_gradient) or for a subjob (hook
+    subjob_gradient), level by level. If no plugin answers, there is one level with the domain
+    `within`.
     """
     levels: list[list[str]] | None = session.hooks.first(hook, part, within, purpose)
     return [[within]] if levels is None else levels
@@ -37,7 +38,7 @@ class DomainAllocation:
 
     def allocate(self, job: Job, sheet: Worksheet, within: str) -> Statement | None:
         """Allocate enough tasks of the job in the best domain. Returns the moves, or None if no
-        domain works.
+        domain has room for the job.
         """
         if not len(sheet):
             return None

@@ -14,7 +14,9 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.statement import Statement
 
 _TRIES = 64
-"""How often places are asked for, if rules of other plugins refuse some of them."""
+"""How many times a plugin is asked for the places of the same tasks, if other plugins' rules refuse
+some of the places.
+"""
 
 
 def fill(
@@ -27,8 +29,7 @@ def fill(
     action: str = "",
 ) -> tuple[int, tuple[Rejection, ...]]:
     """Place tasks of a part of an entitled job until the part is ready, or will be ready once
-    evictions end. `action`: the action that evicts work for the tasks; "" if nothing may be
-    evicted.
+    evictions end. `action`: the action for which work may be evicted; "" if no work may be evicted.
 
     Returns the first task without a place (-1 if there is none), and the reasons if that task was
     refused before any node was asked.
@@ -74,7 +75,9 @@ def _place(
     within: Flags,
     action: str,
 ) -> tuple[int, tuple[Rejection, ...]]:
-    """Place all of these tasks, or those that have places. Returns as `fill` does."""
+    """Place all of these tasks, or only those for which the plugin has places. The result is the
+    same as that of `fill`.
+    """
     refused: set[int] = set()
     mark = statement.checkpoint()
     for _ in range(_TRIES):
@@ -107,8 +110,8 @@ def _place(
 def _put_together(
     session: Session, statement: Statement, job: Job, tasks: Sequence[int], found: Places
 ) -> bool:
-    """Place equal tasks at once. Returns False, and changes nothing, if they must be placed one by
-    one.
+    """Place equal tasks in one step. Returns False, and changes nothing, if they must be placed one
+    by one.
     """
     eq_class, count = session.cluster.eq_class[tasks[0]], len(tasks)
     if count < 2 or any(session.cluster.eq_class[t] is not eq_class for t in tasks):

@@ -42,9 +42,9 @@ class Fitting:
     def fill(
         self, sub: SubJob, tasks: Tasks, domain: str, *, hopeful: bool = False
     ) -> Statement | None:
-        """Place tasks until the part is ready. Returns the moves. If the part neither is ready nor
-        will be once evictions end, undoes everything and returns None. `hopeful`: whether it is
-        known that no ceiling stops the job.
+        """Place tasks until the part is ready. Returns the moves. If the part is not ready, and
+        will not be after evictions have ended, undoes everything and returns None. `hopeful`:
+        whether `Ceilings` has found that the job may have room.
         """
         session = self._session
         job = sub.job
@@ -83,11 +83,11 @@ class Fitting:
         return None
 
     def _too_little(self, job: Job, tasks: Tasks, mask: Flags) -> _Lack | None:
-        """Return how many of the gang's tasks could be placed, if it is certain that too few of
-        them could.
+        """If it is certain that too few of the gang's tasks could be placed, return how many.
+        Otherwise return None.
 
-        A gang of equal tasks cannot be placed if too few of them would fit even without other
-        waiting work, or if quotas admit too few. Returns None for all other gangs.
+        This can only be certain for a gang of equal tasks: too few of them would fit even without
+        other waiting work, or quotas admit too few.
         """
         session = self._session
         short = session.shortfall(job)
@@ -109,7 +109,7 @@ class Fitting:
         return _Lack(room, of_quota=room == admitted) if room < least else None
 
     def fail(self, job: Job, sub: SubJob, t: int) -> None:
-        """Record that no node had room for a task of the role."""
+        """Record that no node had room for a task with the role of the task `t`."""
         role = self._session.cluster.eq_class[t].shape.role
         job.failed_roles.setdefault(sub.uid, set()).add(role)
 
@@ -262,8 +262,8 @@ class _Filling:
             self._session.note_choice(ask, node, candidates)
 
     def _nominated(self, t: int, mask: Flags) -> int | None:
-        """Return the node that preemption of an earlier cycle set aside for the task, if the task
-        still fits there.
+        """Return the node that preemption in an earlier cycle set aside for the task; None if there
+        is no such node, or if the task no longer fits there.
         """
         cluster = self._session.cluster
         node = cluster.nominated.get(t, -1)
@@ -282,8 +282,8 @@ class _Filling:
             self._at = tree.common(self._at, tree.lowest_of(node))
 
     def _note(self) -> None:
-        """Record which nodes turned away the first and the last task of the last placement. This is
-        done only when another task is tried, because only that task needs the record.
+        """Record which nodes turned away the first and the last task of the last placement. It is
+        called only before another task is tried, because only that task needs the record.
         """
         if self._unnoted is None:
             return

@@ -2,10 +2,11 @@
 
 Source: Volcano's gangpreempt and gangreclaim. Domains are tried from the widest to the closest.
 Bundles are evicted until the idle room and the freed room together could hold the gang. Then the
-gang is placed on trial. If the gang is then pipelined, the evictions and promises are kept, and the
-next cycle's allocate tries the same nodes first. Two quirks of Volcano are off with compat "none".
-Volcano evicts a safe bundle as a whole, even if a part of it would be enough. It also evicts a
-bundle where idle room is enough; this seldom happens, because allocate runs before these actions.
+gang is placed there as a trial. If the gang is pipelined by this, the evictions and promises are
+kept, and the next cycle's allocate tries the same nodes first. Two quirks of Volcano are off with
+compat "none". Volcano evicts a safe bundle as a whole, even if a part of it would be enough. It
+also evicts a bundle where idle room is enough; this seldom happens, because allocate runs before
+these actions.
 """
 
 from __future__ import annotations
@@ -107,8 +108,8 @@ class GangEviction:
         return {}
 
     def _pending(self, job: Job) -> list[int]:
-        """Return all waiting tasks of the job. If the job is ready already, return only the tasks
-        of its first waiting part.
+        """Return all waiting tasks of the job. If the job is already ready, return only the waiting
+        tasks of the first of its parts that has any.
         """
         sheet = worksheet_of(self._session, job)
         running = self._session.job_ready(job)
@@ -187,8 +188,8 @@ class GangEviction:
     def _attempt(
         self, statement: Statement, job: Job, domain: str, victims: Sequence[int]
     ) -> dict[str, str] | None:
-        """Evict the victims, and place the gang in the domain. The statement keeps the moves if the
-        gang is then pipelined.
+        """Evict the victims, and place the gang in the domain. Only if the gang is then pipelined,
+        the moves are added to `statement`.
         """
         session = self._session
         before = job.counts[j.PIPELINED] + job.counts[j.ALLOCATED] + job.counts[j.BINDING]

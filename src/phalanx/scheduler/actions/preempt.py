@@ -94,8 +94,8 @@ class _Preemption:
             statement.commit()
 
     def _allowed(self, preemptor: int, *, within: bool) -> Allowed:
-        """Return a test for victims of the task: tasks of other jobs in its queue or, with
-        `within`, of its own job.
+        """Return a function that tells whether a task may be evicted for `preemptor`: it must be a
+        task of another job in the same queue or, if `within` is true, of the same job.
         """
         cluster = self._session.cluster
         mine = self._session.job(preemptor)
@@ -169,8 +169,8 @@ def _nobody(_: int) -> bool:
 
 
 class _Rooms:
-    """The nodes with room for each class of tasks. After changes, only the changed nodes are
-    computed again.
+    """For each class of tasks: the nodes with room for a task. When nodes have changed, only these
+    nodes are computed again.
     """
 
     def __init__(self, cluster: Cluster) -> None:

@@ -1,9 +1,9 @@
 """The action reclaim: gives a queue what it deserves by evicting work of other queues.
 
 Source: Volcano's reclaim action. Queues that are not overused take their turns in order, with their
-starving jobs. A task whose queue may reclaim gets the first node where victims of other queues,
-which must be reclaimable, leave enough room. The moves for a job are kept only if the job is then
-pipelined. Unlike in Volcano:
+starving jobs. If a queue may reclaim, each task of its jobs gets the first node where the eviction
+of victims makes enough room. The victims must belong to other queues that are reclaimable. The
+moves for a job are kept only if the job is then pipelined. Unlike in Volcano:
 - Entitled jobs get their places as a whole, and the work there leaves (see `cycle.places`).
 - Jobs with a network bound are skipped, as in preempt, because room that is reclaimed node by node
   may not be in one domain.
@@ -46,8 +46,8 @@ def run(session: Session) -> None:
 
 
 def _for_job(session: Session, job: Job, barren: Counts) -> None:
-    """Reclaim room for one job. `barren`: for each node, the last version of the cluster at which
-    nothing on that node could be reclaimed for the job's queue.
+    """Reclaim room for one job. `barren`: for each node, the last version of the cluster in which
+    no work there could be reclaimed for the job's queue.
     """
     statement = Statement(session)
     if session.entitled(job):
@@ -107,8 +107,8 @@ def _for_task(session: Session, statement: Statement, t: int, job: Job, barren: 
 
 
 def _candidates(session: Session, node: int, job: Job) -> list[int]:
-    """Return the running, preemptable tasks of other queues on the node whose room may be
-    reclaimed.
+    """Return the tasks on the node that may be evicted for the job: running, preemptable tasks of
+    other queues that are reclaimable.
     """
     cluster = session.cluster
     out = []

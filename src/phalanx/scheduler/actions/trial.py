@@ -44,10 +44,10 @@ class Trial:
     def preempt(
         self, statement: Statement, ask: Ask, nodes: Indexes, allowed: Callable[[int], bool]
     ) -> bool:
-        """Evict tasks for the waiting task `ask` on the best of these nodes, and record in the
-        statement that the waiting task gets their room. Returns False if evictions help on no node.
+        """On the best of these nodes, evict tasks for the task that asks, and record in `statement`
+        that this task gets their room. Returns False if evictions help on no node.
 
-        `allowed` tells which tasks may be evicted.
+        `allowed`: a function that tells whether a task may be evicted.
         """
         for f in self._session.placer.rules()[0]:
             if f.frozen and len(nodes):
@@ -74,7 +74,7 @@ class Trial:
         return True
 
     def _victims(self, ask: Ask, node: int, allowed: Callable[[int], bool]) -> list[int]:
-        """Return the tasks whose eviction lets the waiting task run on the node, as few as
+        """Return the tasks to evict so that the asking task can run on the node, as few as
         possible. The cluster's state is unchanged afterwards.
         """
         session, cluster = self._session, self._session.cluster

@@ -32,7 +32,7 @@ class Tasks:
         return len(self._listed) - self._at
 
     def any(self) -> int:
-        """Return any task that has not been tried yet."""
+        """Return one of the tasks that have not been tried yet, whichever it is."""
         return self._listed[self._at]
 
     def are_alike(self, eq_class_of: list[EquivalenceClass]) -> bool:
@@ -53,7 +53,7 @@ class Tasks:
         self._at = len(self._listed)
 
     def run_length(self, eq_class_of: list[EquivalenceClass]) -> int:
-        """Return how many of the next tasks, without a gap, are of the same class."""
+        """Return how many tasks, from the next one on and without a gap, are of one class."""
         listed, at = self._ordered(), self._at
         eq_class = eq_class_of[listed[at]]
         end = at + 1
@@ -97,8 +97,9 @@ class Worksheet:
 def needed_first(session: Session, job: Job, tasks: list[int]) -> list[int]:
     """Sort tasks so that those needed for the minimums of roles come first.
 
-    Among the needed tasks, those come first that the fewest nodes could hold. So spare tasks, roles
-    without a minimum, and tasks that fit anywhere do not take the room that a role needs.
+    Of the needed tasks, those come first for which the fewest nodes are large enough. So the room
+    that a role needs is not taken by spare tasks, by roles without a minimum, or by tasks that fit
+    anywhere.
     """
     listed = session.sort_tasks(tasks)
     short = job.roles_short(pipelined=True)
@@ -118,10 +119,11 @@ def needed_first(session: Session, job: Job, tasks: list[int]) -> list[int]:
 
 
 def other_order(session: Session, job: Job, tasks: Tasks, turned_away: int) -> Tasks | None:
-    """Return the tasks with those of the turned-away task's role first, if this order may help.
+    """Return the tasks in another order: the needed tasks of the role of `turned_away` come first.
+    Return None if this order cannot help.
 
-    The order may help if the role's minimum still needs tasks, and tasks of other roles came before
-    them. Otherwise, and if no task was turned away (`turned_away` is -1), returns None.
+    `turned_away`: the task that found no room; -1 if all tasks found room. The order can help if
+    the minimum of the task's role still needs tasks, and tasks of other roles came before them.
     """
     if turned_away < 0:
         return None

@@ -25,15 +25,15 @@ class Kind:
 
 
 Accepted: TypeAlias = "Mapping[str, Kind | Accepted]"
-"""The kind of value of each argument, by the argument's name. If the value is a mapping, its
-accepted members stand in place of a kind. A name that ends in `*` stands for all names that begin
-in this way, and `[]` stands for the items of a list.
+"""For each argument, by its name: the kind of its value. If the value is a mapping, the members of
+that mapping, with their kinds, stand in place of a kind. A name that ends in `*` stands for all
+names that begin in this way, and `[]` stands for the items of a list.
 """
 
 
 class Together(dict[str, "Kind | Accepted"]):
-    """Arguments that are also checked together. `fault` returns what is wrong with them in
-    combination, or "".
+    """Arguments that are also checked as a whole. `fault` returns why their values do not go
+    together, or "".
     """
 
     def __init__(
@@ -89,7 +89,9 @@ def one_of(*words: str) -> Kind:
 
 
 def check_arguments(at: Place, accepted: Accepted) -> None:
-    """Raise BatchFileError, with the line, for a value of the wrong kind."""
+    """Raise BatchFileError, with the line, for a value of the wrong kind, and for values that do
+    not go together.
+    """
     alone = [
         k for k, v in at.members().items() if accepted.get(k) is ONLY_ONE and _is_true(v.value)
     ]

@@ -1,5 +1,5 @@
-"""The sums that quotas are checked against. For each queue: the amounts that its jobs hold,
-request, were promised and could free.
+"""The sums that quotas are checked against: for each queue, the amounts that its jobs hold, that
+they request, that are set aside for them, and that they hold above their minimums.
 """
 
 from __future__ import annotations
@@ -96,10 +96,10 @@ def pending_of(cluster: Cluster, job: Job) -> Amount:
 
 
 def promised_to(cluster: Cluster, job: Job) -> Amount:
-    """Return the amounts set aside for a job that was let in: its minimum minus the amounts that it
-    holds.
+    """Return the amounts that are set aside for a job that was let in: its minimum minus the
+    amounts that it holds.
 
-    If the job runs, it must have its minimum number of tasks; otherwise nothing is set aside.
+    Nothing is set aside for a job that runs with fewer tasks than its minimum.
     """
     least = job.min_resources
     waiting = job.phase == "Inqueue"
@@ -110,8 +110,8 @@ def promised_to(cluster: Cluster, job: Job) -> Amount:
 
 
 def limitless(limit: Amount) -> Amount:
-    """Return a capability in which cpu and memory are infinite unless the given one names an amount
-    above zero, because users mean no limit then.
+    """Return a copy of a capability. CPU or memory is infinite in it if the capability names no
+    amount above zero of that resource, because users then mean no limit.
     """
     out = limit.copy()
     for r in (0, 1):

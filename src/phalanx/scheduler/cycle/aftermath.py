@@ -1,5 +1,5 @@
-"""Computes the snapshot that follows if everything in a plan succeeds, so that several cycles can
-be run one after another.
+"""Computes the snapshot that follows a plan, if everything in the plan succeeds. So several cycles
+can be run one after another.
 """
 
 from __future__ import annotations

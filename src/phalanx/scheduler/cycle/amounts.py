@@ -102,8 +102,9 @@ class Dimensions:
         return out
 
     def _count_memory(self, out: Counts, amounts: dict[str, float]) -> None:
-        """Count GPUs that are requested by memory as fractions of the largest GPU. Such sums never
-        exceed the GPUs of the nodes. The plugin gpu-sharing finds a card that has room.
+        """Count the GPUs of a request for GPU memory as fractions of the largest GPU. So the sum
+        over requests never exceeds the GPUs of the nodes. The plugin gpu-sharing finds a card that
+        has room.
         """
         i = self.index.get("gpu")
         if i is not None and self.card_memory:
@@ -166,8 +167,9 @@ class Amount:
         return bool(((self.v - other.v < EPSILON) | ~self.has).all())
 
     def cap(self, other: Amount, *, missing_is_zero: bool) -> Amount:
-        """Lower the amounts of self, in place, to those of `other`. A resource that self names and
-        `other` does not name becomes zero with `missing_is_zero`, and otherwise stays.
+        """Lower the amounts of self, in place, to those of `other`. If self names a resource that
+        `other` does not name, the amount becomes zero with `missing_is_zero`, and otherwise stays
+        as it is.
         """
         low = np.minimum(self.v, other.v)
         unnamed = 0.0 if missing_is_zero else self.v
@@ -179,7 +181,9 @@ class Amount:
         return Amount(np.maximum(self.v, other.v), self.has | other.has)
 
     def excess_over(self, other: Amount) -> Amount:
-        """Return, as a new quota, how much self exceeds `other`; zero where it does not."""
+        """Return, as a new quota, by how much self exceeds `other` in each resource; zero where
+        self does not exceed it.
+        """
         return Amount(np.maximum(self.v - other.v, 0.0), self.has | other.has)
 
     def same(self, other: Amount) -> bool:
@@ -191,8 +195,8 @@ class Amount:
 
 
 def over_requested(dims: Dimensions, used: Vector, limit: Vector, request: Vector) -> list[int]:
-    """Return the requested resources of which `used` is above `limit`, without pods. Amounts are
-    compared exactly.
+    """Return the indexes of the requested resources of which `used` is above `limit`. Pods are left
+    out. Amounts are compared exactly.
     """
     return [int(i) for i in np.flatnonzero((request > 0) & dims.compared & (used > limit))]
 

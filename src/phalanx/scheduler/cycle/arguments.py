@@ -98,7 +98,7 @@ def quantity(written: str | float) -> float | None:
 
 
 def clock_minutes(written: str) -> int | None:
-    """Return the minutes from midnight to the time in a text "HH:MM"; None for any other text."""
+    """Return the number of minutes after midnight that "HH:MM" means; None for any other text."""
     found = re.fullmatch(r"([0-9]{1,2}):([0-9]{2})", written.strip())
     if not found:
         return None
@@ -107,7 +107,7 @@ def clock_minutes(written: str) -> int | None:
 
 
 def count(written: str) -> int | None:
-    """Return the number that a text of digits stands for; None for any other text."""
+    """Return the number that a text of digits means; None for any other text."""
     is_plain = written.isascii() and written.isdigit() and len(written) <= 15
     return int(written) if is_plain else None
 

@@ -32,7 +32,7 @@ def attempt_of(
     job: Job, failed: int = -1, why: tuple[Rejection, ...] = (), *, besides: int = 0
 ) -> Attempt:
     """Return a record of the attempt from the job's current state, before its places are taken
-    back. `besides`: the number of tasks that were not placed although they could have been. It is
+    back. `besides`: the number of further tasks that could have been placed but were not. It is
     above zero only for gangs whose tasks all have one role.
     """
     short = job.roles_short(pipelined=True)

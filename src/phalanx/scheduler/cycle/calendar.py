@@ -77,8 +77,8 @@ def owners(users: Sequence[str], queues: Sequence[str]) -> str:
 
 
 def _part(cluster: Cluster, node: int, claim: Counts) -> Counts:
-    """Return the claim with pod slots added: the same share of the node's slots as the claim's
-    largest share of any other resource.
+    """Return the claim with pod slots added. The claim has the same share of the node's slots as it
+    has of the resource of which it claims the largest share.
     """
     has = np.maximum(cluster.capacity[node], 1)
     claim[PODS] = math.ceil(float((claim / has).max()) * float(has[PODS]))
@@ -104,8 +104,8 @@ class Calendar:
         return kept if is_guest else None
 
     def ends(self, job: Job) -> float:
-        """Return the latest time at which a job that runs, or starts now, ends; infinite if it has
-        no time limit.
+        """Return the latest time at which a job ends; infinite if it has no time limit. A job that
+        does not run yet is assumed to start now.
         """
         group = job.spec
         if group.run_time_s is None:

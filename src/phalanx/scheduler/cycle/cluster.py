@@ -61,8 +61,8 @@ class Cluster:
     because rules read one resource of many nodes. `idle`, `used`, `releasing` and `promised` are
     Volcano's amounts. `future` is the room that will be idle once evictions end. `asked` and
     `weighed` (CPU and memory, where a task without a request counts as a small task) are for
-    kube-scheduler's scores. `seats` is the number of tasks on each node. These three include
-    promised tasks, and no evicted ones.
+    kube-scheduler's scores. `seats` is the number of tasks on each node. `asked`, `weighed` and
+    `seats` include promised tasks, and no evicted tasks.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -326,8 +326,8 @@ class Cluster:
         return self._sub_of[t] if job.has_subgroups else job.default_subjob
 
     def described(self, name: str, make: Callable[[Sequence[NodeSpec]], T]) -> T:
-        """Return the value that `make` computes from the nodes' descriptions alone. It is kept for
-        later cycles.
+        """Return the value that `make` computes from the nodes' descriptions alone. The value is
+        kept, under `name`, for later cycles.
         """
         if name not in self._described:
             self._described[name] = make(self.nodes)
@@ -336,7 +336,7 @@ class Cluster:
 
     def of_queues(self, name: str, make: Callable[[Cluster], T]) -> T:
         """Return the value that `make` computes from the queues and the nodes' descriptions alone.
-        It is kept for later cycles, so callers must not change it.
+        The value is kept, under `name`, for later cycles, so callers must not change it.
         """
         if name not in self._of_queues:
             self._of_queues[name] = make(self)
@@ -396,8 +396,8 @@ class Cluster:
             self._count_role(job, t, status, 1)
 
     def _set_statuses(self, eq_class: EquivalenceClass, tasks: Sequence[int], status: int) -> None:
-        """Move several tasks to another state in all counts. They must be of one job and one class,
-        and have the same status now.
+        """Move several tasks to another state in all counts. The tasks must belong to one job and
+        one class, and must all be in the same state now.
         """
         index = self.job_of[tasks[0]]
         job = self.jobs[index]
@@ -445,8 +445,8 @@ class Cluster:
     def _move(
         self, eq_class: EquivalenceClass, nodes: Sequence[int], status: int, sign: int
     ) -> None:
-        """Add the request of the class to the amounts of each of these nodes, or subtract it, as
-        `sign` says.
+        """Add the request of the class to the amounts of each of these nodes (`sign` 1), or
+        subtract it (`sign` -1).
         """
         if len(nodes) == 1:
             at: int | Counts = nodes[0]
@@ -500,8 +500,8 @@ class Cluster:
         self.changed_at[at] = self.version
 
     def held_by_others(self, resource: str, nodes: Flags) -> float:
-        """Return how much of a resource work outside the columns holds on all of these nodes
-        together.
+        """Return how much of a resource the work outside the columns holds on these nodes, added
+        up.
         """
         r = self.dims.index.get(resource)
         if r is None:
@@ -517,12 +517,12 @@ class Cluster:
         return 0 if load is None else int(load[resource])
 
     def nodes_of_others(self) -> list[int]:
-        """Return the nodes where work outside the columns takes something."""
+        """Return the nodes on which work outside the columns holds any amount."""
         return [self.node_index[name] for name in self._others]
 
     def evict(self, t: int) -> None:
-        """Mark a running task as leaving. The node's future room grows at once; its idle room grows
-        when the task has left.
+        """Mark a running task as leaving. The node's future room grows now, and its idle room when
+        the task has left.
         """
         self._leave(t, 1)
         self.set_status(t, j.RELEASING)
@@ -534,8 +534,8 @@ class Cluster:
         self._move(self.eq_class[t], [node], j.PIPELINED, sign)
 
     def take_homes(self, other: Cluster) -> None:
-        """Take over the homes of tasks from other columns. Tasks and nodes that only one of the two
-        has are left out.
+        """Take over the homes of tasks from another Cluster. A home is left out if its task or its
+        node is not in this Cluster.
         """
         if not other.homes:
             return

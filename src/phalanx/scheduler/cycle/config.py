@@ -45,8 +45,8 @@ ACTIONS: Mapping[str, Accepted] = {
 """The actions by name, each with the arguments that it takes."""
 
 Known: TypeAlias = "Mapping[str, Accepted | None]"
-"""The plugins that a configuration may name, each with its arguments; None for a plugin that does
-not declare its arguments.
+"""The plugins that a configuration may name, each with its arguments. The value is None for a
+plugin that does not declare its arguments.
 """
 
 SWITCHES = (
@@ -192,7 +192,9 @@ def read_config(at: Place, known_plugins: Known) -> Configuration:
 
 
 def check(config: Configuration, at: Place, known: Known) -> None:
-    """Refuse plugins that do not exist, and arguments of unknown actions."""
+    """Raise BatchFileError for a plugin that does not exist, for a plugin's argument of the wrong
+    kind, and for arguments of an unknown action.
+    """
     for tier, place in zip(config.tiers, at.get("tiers").items(), strict=True):
         for option, spot in zip(tier, place.get("plugins").items(), strict=True):
             if option.name not in known:

@@ -40,7 +40,7 @@ def run_cycle(
     `clock` (in seconds) measures the parts of the cycle, and the plugins' hooks unless
     `times_hooks` is False. `shells`: connections to the outside for plugins that need them, such as
     the extender's sender. `cluster`: the columns kept from an earlier cycle (see `kept`), used in
-    place of columns made from the snapshot. Unless `explains` is true, the plan has only those
+    place of columns made from the snapshot. If `explains` is False, the plan has only those
     rejections that plugins gave during the cycle.
     """
     with uncollected():
@@ -149,7 +149,7 @@ def _plan(session: Session, why: Reasons, timings: tuple[Timing, ...]) -> Plan:
 
 
 def _choices(session: Session) -> dict[str, Choice]:
-    """Return the recorded choices of those podgroups that kept their places."""
+    """Return the recorded choices. Podgroups that lost their places again are left out."""
     cluster, binds = session.cluster, session.binds
     return {
         uid: choice
@@ -159,8 +159,8 @@ def _choices(session: Session) -> dict[str, Choice]:
 
 
 def _nominations(session: Session, promised: list[int]) -> dict[str, str]:
-    """Return the nodes on which evictions made room, by task, and the promised places of entitled
-    jobs. The next cycle tries these nodes first.
+    """Return the nodes that the next cycle tries first, by task: the promised places on nodes where
+    evictions made room, and the promised places of entitled jobs.
     """
     cluster = session.cluster
     freed = {cluster.node_of[t] for t in session.evictions}

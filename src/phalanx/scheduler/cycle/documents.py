@@ -141,7 +141,7 @@ class Place:
         return self.get(key)
 
     def keys(self, *allowed: str) -> Place:
-        """Raise BatchFileError if the mapping has a key other than these. Returns self."""
+        """Raise BatchFileError if the mapping has a key that is not allowed. Return this place."""
         for key, place in self.members().items():
             if key not in allowed:
                 hint = nearest(key, allowed)

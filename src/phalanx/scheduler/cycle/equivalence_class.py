@@ -49,7 +49,9 @@ class EquivalenceClass:
 
 
 def column_sums(rows: Counts, ends: Counts) -> Counts:
-    """Return sums of consecutive rows: one sum for each pair of neighbouring indexes in `ends`."""
+    """Return sums of successive rows. `ends`: indexes of rows; each sum is over the rows from one
+    index to just before the next.
+    """
     running = np.zeros((len(rows) + 1, rows.shape[1]), dtype=np.int64)
     np.cumsum(rows, axis=0, out=running[1:])
     return np.asarray(running[ends[1:]] - running[ends[:-1]], dtype=np.int64)

@@ -9,8 +9,8 @@ from phalanx.scheduler.cycle.jobs import Job
 
 @dataclass(frozen=True, kw_only=True)
 class EvictionAsk:
-    """A gang's request for room in one domain. The room is taken from the gang's own queue
-    (`within_queue`) or from other queues.
+    """A gang's request for room in one domain. With `within_queue`, the room is taken from work of
+    the gang's own queue, otherwise from work of other queues.
     """
 
     job: Job

@@ -127,8 +127,8 @@ _OF_ALL = {
 
 
 class Reasons(NamedTuple):
-    """Why each task, and each podgroup with waiting tasks, was not placed. For podgroups, `main`
-    has the main reasons.
+    """The reasons why each task, and each podgroup with waiting tasks, was not placed. `main`: the
+    main reasons of podgroups.
     """
 
     rejections: dict[str, tuple[Rejection, ...]]
@@ -224,8 +224,8 @@ def _waits(job: Job) -> bool:
 
 
 def _needed(job: Job, eq_class: EquivalenceClass, count: int, spare: int) -> int:
-    """Return how many of `count` waiting tasks of a class the job's minimum needs. `spare`: how
-    many of all the job's waiting tasks the minimum does not need.
+    """Return how many of the `count` waiting tasks of a class the job needs for its minimum.
+    `spare`: the number of waiting tasks of all classes that the job does not need for its minimum.
     """
     role = eq_class.shape.role
     least = job.role_min.get(role, 0) if job.roles_matter() else 0
@@ -259,8 +259,8 @@ def _of_job(session: Session, job: Job, position: int, kinds: Sequence[_Kind]) -
 
 
 def _too_many(session: Session, kind: _Kind) -> Rejection | None:
-    """Return the rejection of a gang that needs more tasks of a class than its allowed nodes could
-    hold even if they were empty.
+    """If a gang needs more tasks of a class than its allowed nodes could hold even if they were
+    empty, return the rejection that says so. Otherwise return None.
     """
     nodes = kind.nodes
     if nodes is None or not 0 < nodes.most < kind.needed:
@@ -302,8 +302,8 @@ def _of_gang(session: Session, job: Job, kinds: Sequence[_Kind]) -> list[Rejecti
 def _quotas(
     session: Session, job: Job, attempt: Attempt, kinds: Sequence[_Kind]
 ) -> list[Rejection]:
-    """Return the quotas that stopped the gang, each with the request of the whole gang. The attempt
-    itself has only the request of the task at which it stopped.
+    """Return the rejections by the quotas that stopped the gang. They name the request of the whole
+    gang, while those in `attempt` name only the request of the task at which the attempt stopped.
     """
     if not attempt.why:
         return []
@@ -317,7 +317,9 @@ def _quotas(
 
 
 def _not_whole(session: Session, job: Job, attempt: Attempt, kinds: Sequence[_Kind]) -> Rejection:
-    """Return how many members found room, and the amounts that each remaining member lacks."""
+    """Return the rejection that says how many members found room. It also says how much of the
+    scarcest resource each further member requests.
+    """
     detail: dict[str, Any] = {"placed": attempt.placed, "minimum": job.min_available}
     cluster = session.cluster
     failed = cluster.eq_class[attempt.failed] if attempt.failed >= 0 else None
@@ -354,8 +356,8 @@ def _of_class(
 def _nothing_taken(
     session: Session, job: Job, eq_class: EquivalenceClass, away: Sequence[Rejection]
 ) -> list[Rejection]:
-    """Return the reason why reclaim made no room for a task, if other queues hold the amounts that
-    no node has free.
+    """If other queues hold the resources that no node has free for a task, return the reasons why
+    reclaim made no room for the task.
     """
     if "reclaim" not in session.config.actions:
         return []

@@ -94,8 +94,8 @@ class KeptCluster(Cluster):
     """A cluster that can be patched. It starts from a snapshot without network domains, topologies
     or subgroups.
 
-    Raises NotPatchableError for a snapshot with any of these, because a cycle handles them once,
-    when it starts.
+    Raises NotPatchableError for a snapshot with any of these, because they are read only once, when
+    a Cluster is made.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -311,8 +311,8 @@ class KeptCluster(Cluster):
     def _rebook(
         self, eq_class: EquivalenceClass, nodes: Sequence[int], status: int, sign: int
     ) -> None:
-        """Add the requests of tasks in this state to the amounts of their nodes, or subtract
-        them.
+        """Add the requests of tasks in the state `status` to the amounts of their nodes (`sign` 1),
+        or subtract them (-1).
         """
         if status not in (j.RUNNING, j.RELEASING):
             return
@@ -396,8 +396,8 @@ class KeptCluster(Cluster):
     def set_nodes(self, specs: Iterable[NodeSpec]) -> None:
         """Set the nodes.
 
-        Raises NotPatchableError for a resource that nothing here names, and if a node with a task
-        is gone.
+        Raises NotPatchableError if a node names a resource without a column, or if a node with a
+        task is gone.
         """
         nodes = sorted(specs, key=lambda node: node.name)
         if nodes == self.nodes:
@@ -438,7 +438,7 @@ class KeptCluster(Cluster):
     def set_queues(self, specs: Iterable[QueueSpec]) -> None:
         """Set the queues.
 
-        Raises NotPatchableError for a resource that nothing here names, and if a queue with a
+        Raises NotPatchableError if a queue names a resource without a column, or if a queue with a
         podgroup is gone.
         """
         queues = sorted(specs, key=lambda queue: queue.name)
@@ -531,7 +531,9 @@ class KeptCluster(Cluster):
 
 
 def _rows(books: Counts, was: list[int]) -> Counts:
-    """Return a copy of these rows of an array of amounts. Row -1 stands for zeros."""
+    """Return a copy of the rows of `books` with the indexes `was`. The index -1 stands for a row of
+    zeros.
+    """
     out = np.zeros((len(was), *books.shape[1:]), dtype=np.int64, order="F")
     index = np.array(was, dtype=np.int64)
     there = index >= 0

@@ -57,8 +57,8 @@ FIXED = frozenset(
 """Reasons that remain even when other work ends."""
 _CAPS = frozenset({"queue-quota", "queue-capability", "namespace-quota", "user-limit"})
 _SUBJECTS = ("resource", "queue", "who", "labels", "license", "role", "policy", "task")
-"""The details by which two reasons of one kind differ. Amounts are not among them: a quota is named
-once, with the request of the gang and not with that of each task.
+"""The details by which two reasons of one kind differ. Amounts are no such details, so that a quota
+is named only one time, with the request of the gang and not with that of each task.
 """
 _ROUNDING = 1e-9
 _MAIN = 3
@@ -116,8 +116,8 @@ def is_fixed(one: Rejection) -> bool:
 
 
 def _of_nodes(found: Sequence[Rejection]) -> Sequence[Rejection]:
-    """Return the reasons for which all nodes were turned away, then the static reasons. If there is
-    no reason of the first kind, return all reasons except hints.
+    """Return each reason that turned all nodes away, then the static reasons. If no reason turned
+    all nodes away, return all reasons except hints.
     """
     own = _telling(found)
     full = [one for one in own if one.count == one.detail.get("of")]
@@ -127,8 +127,8 @@ def _of_nodes(found: Sequence[Rejection]) -> Sequence[Rejection]:
 def _named(
     found: Sequence[Rejection], some: WaitingTasks, waiting: Sequence[WaitingTasks]
 ) -> Sequence[Rejection]:
-    """Return the reasons. If other tasks wait for other reasons, the details say how many tasks
-    these reasons concern.
+    """Return the reasons `found`. If other tasks of the gang wait for other reasons, add to the
+    details how many tasks of the gang wait for the reasons `found`.
     """
     if len(waiting) == 1:
         return found
@@ -141,7 +141,7 @@ def _telling(found: Sequence[Rejection]) -> Sequence[Rejection]:
 
 
 def _first(found: Sequence[Rejection]) -> tuple[Rejection, ...]:
-    """Return only the first reason about each subject."""
+    """Return the first reason about each subject, and at most `_MAIN` reasons."""
     once: dict[tuple[object, ...], Rejection] = {}
     for one in found:
         subject = (one.detail.get(name) for name in _SUBJECTS)

@@ -57,6 +57,8 @@ def _resume(session: Session, job: Job, tasks: list[int]) -> None:
 
 
 def _will_be_ready(session: Session, job: Job, tasks: list[int]) -> bool:
-    """Whether the podgroup will be ready once all tasks with homes have left their old nodes."""
+    """Whether the podgroup will be ready after all of its tasks with homes have left their old
+    nodes.
+    """
     leaving = sum(session.cluster.status[t] == j.RELEASING for t in tasks)
     return job.shortfall() <= job.counts[j.PIPELINED] + leaving

@@ -15,9 +15,7 @@ from phalanx.scheduler.cycle.specs import Match
 STATIC = frozenset({"labels", "taints", "gpu-type", "node-group", "spread-label", "cpu-only"})
 """Filters whose answer about a node does not change when work comes and goes."""
 _SCARCE_LAST = ("cpu", "memory", "pods")
-"""Resources that are reported only after devices, if several resources leave room for equally few
-tasks.
-"""
+"""If several resources leave room for equally few tasks, these are reported only after devices."""
 
 
 class NodeCounts(NamedTuple):
@@ -25,7 +23,7 @@ class NodeCounts(NamedTuple):
 
     `away`: the reasons why nodes were turned away. If no node passes the static filters, these are
     only the reasons of the static filters. `room`: the number of nodes that can take one task now.
-    `most`: the number of tasks that all nodes allowed by static filters would hold together if they
+    `most`: the number of tasks that the nodes allowed by static filters would hold in total if they
     were empty. `scarce`: the resource that leaves room for the fewest tasks; "" if nothing is
     requested.
     """
@@ -94,7 +92,9 @@ def _turned_away(session: Session, ask: Ask) -> list[tuple[Rejection, Flags]]:
 
 
 def _labels(session: Session, ask: Ask) -> str:
-    """Return a text with each condition on labels, and the number of nodes that meet it."""
+    """Return a text that lists the conditions on labels, each with the number of nodes that meet
+    it.
+    """
     shape, cluster = ask.eq_class.shape, session.cluster
     conditions = [
         (f"{key}={value}", Match(key=key, op="In", values=(value,)))

@@ -77,8 +77,8 @@ def bound_and_settle(
 def _converted(
     topology: NetworkTopology | None, top: int, names: frozenset[str] | None
 ) -> NetworkTopology | None:
-    """Return a topology as a hard one: a soft topology allows all tiers up to `top`. A hard
-    topology loses a tier name that is not among `names`; with None it keeps every name.
+    """Return a topology as a hard one. A soft topology then allows all tiers up to `top`. If
+    `names` is given, a hard topology loses a tier name that is not among `names`.
     """
     if topology is None:
         return None

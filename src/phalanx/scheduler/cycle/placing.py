@@ -23,7 +23,7 @@ from phalanx.scheduler.cycle.plan import Choice
 from phalanx.scheduler.cycle.rows import ALWAYS, BY_ONE, NEVER, Ask, Filter, Indexes, Rows, Scorer
 
 _WIDTH, _DEPTH = 96, 48
-"""How many nodes, and how many tasks on each of them, are unrolled at once."""
+"""The number of nodes that are unrolled in one step, and the number of tasks on each of them."""
 _SHALLOW = 2
 """How many tasks on each node are unrolled at first. This is enough if each node gets one task."""
 _FEW = 16
@@ -182,8 +182,8 @@ class Placer:
         return known
 
     def _known_of(self, ask: Ask) -> Answers:
-        """Return the answers for the asker's class as they were last computed. Before the first
-        time, they are new and empty.
+        """Return the answers for the asker's class as they were last computed. If they were never
+        computed, return new answers without masks and scores.
         """
         filters, scorers, scope = self.rules()
         key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
@@ -282,8 +282,8 @@ class Placer:
         return Choice(node=names[node], among=among, scores=scores, chooser=self._chooser)
 
     def best(self, ask: Ask, mask: Flags) -> int:
-        """Return the node of the mask with the highest score; among equals, the first by name; -1
-        if the mask is empty.
+        """Return the node of the mask with the highest score, unless a plugin chooses another;
+        among equals, the first by name; -1 if the mask is empty.
         """
         self._chooser = ""
         nodes = np.flatnonzero(mask)
@@ -384,7 +384,8 @@ class Placer:
         return out
 
     def room_for(self, ask: Ask, mask: Flags, count: int) -> int:
-        """Return how many of `count` tasks of the class fit into the idle and future room.
+        """Return how many of `count` tasks of the class have room on the nodes of the mask, now or
+        after evictions have ended.
 
         Other waiting work may want the same room; it is not considered.
         """
@@ -398,8 +399,8 @@ class Placer:
     # -- for evictions ------------------------------------------------------------------------
 
     def curable(self, ask: Ask, mask: Flags | None = None) -> Flags:
-        """Return a mask of the nodes that the task could use after evictions: every filter accepts
-        them now, or could accept them then. Callers must not write to the mask.
+        """Return a mask of the nodes that the task could use after evictions: every filter either
+        accepts the node, or could accept it after evictions. Callers must not write to the mask.
         """
         fixed, _, moving = self._incurable_of(ask)
         if mask is None and not moving:
@@ -413,9 +414,9 @@ class Placer:
     def _incurable_of(self, ask: Ask) -> tuple[Flags, Indexes, list[Filter]]:
         """Return three values about the filters whose answers evictions cannot change.
 
-        The first is a mask of the nodes that pass those filters whose answers never change at all.
-        The second has the indexes of these nodes. The third has the remaining filters, whose
-        answers may change for other reasons.
+        Some of these filters have answers that never change: the first value is a mask of the nodes
+        that pass them, and the second has the indexes of these nodes. The third value has the other
+        filters, whose answers may change for other reasons than evictions.
         """
         filters, _, scope = self.rules()
         key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
@@ -440,8 +441,8 @@ class Placer:
 
     def fit_together(self, ask: Ask, nodes: Sequence[int]) -> bool:
         """Whether tasks of the asker's class fit into the idle room of these nodes, one on each of
-        them, and every filter accepts them. A node may occur several times. Returns False where
-        this depends on the order in which the tasks are placed.
+        them, and every filter accepts them. A node may occur several times. Returns False if the
+        answer depends on the order in which the tasks are placed.
         """
         if not self.can_unroll(ask.eq_class):
             return False
@@ -525,7 +526,9 @@ class Placer:
 
 
 def _narrowest(scopes: set[str]) -> str:
-    """Return the scope within which an answer holds if it depends on facts of all `scopes`."""
+    """Return a scope for an answer that depends on facts of all `scopes`: within this scope, the
+    answer is the same.
+    """
     if {"queue", "kind"} <= scopes:
         return "task" if "task" in scopes else "job"
     return next((s for s in ("task", "job", "kind", "queue") if s in scopes), "")

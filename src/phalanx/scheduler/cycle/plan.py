@@ -38,7 +38,7 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """The reason why the first task of a podgroup went to its node. `among`: the number of nodes
     that would have taken the task. `scores`: the score of `node` from each plugin that ranks nodes.
-    `chooser`: the plugin that chose the node itself, if one did.
+    `chooser`: the plugin that chose the node regardless of scores; "" if none did.
     """
 
     node: str

@@ -137,7 +137,8 @@ class Rows:
 
     def _taken_of(self, name: str, more: Counts | None) -> Counts:
         """Return columns of amounts for these nodes. All rules that read the same columns share
-        them. If one node is repeated, each further row has one more task: `more` is added.
+        them. If the rows repeat one node, each further row has one more task on it, whose amounts
+        are `more`.
         """
         taken = self._taken.get(name)
         if taken is None:
@@ -164,15 +165,16 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 class Filter:
     """A rule that turns nodes away.
 
-    `passes` is True for nodes that may take the task, now or once leaving tasks are gone.
-    `passes_beside_leaving` is True for each of these nodes that may take the task while leaving
-    tasks are still there. It is None if the answers are equal. `reason` is the rejection's code.
-    `curable`: whether evictions could help. `scope`: what the answer depends on in addition to the
-    class: "" (nothing), "queue", "kind" (jobs for which `kind` returns equal values), "job" or
-    "task". `frozen`: whether trial evictions leave the answer unchanged. `lasting`: whether the
-    answer depends only on the class and on the node's amounts and description, so that it stays
-    valid in later cycles. `detail` returns the details of the rejection; None if the rejection of
-    the podgroup says everything.
+    `passes` returns a flag for each node: whether it may take the task, now or after leaving tasks
+    are gone. `passes_beside_leaving` returns flags, too: whether the node may take the task while
+    leaving tasks are still there. It is None if its answers would equal those of `passes`. `reason`
+    is the rejection's code. `curable`: whether evictions could help. `scope`: what the answer
+    depends on in addition to the class: "" (nothing), "queue", "kind" (jobs for which `kind`
+    returns equal values), "job" or "task". `frozen`: whether trial evictions leave the answer
+    unchanged. `lasting`: whether the answer depends only on the class and on the node's amounts and
+    description, so that it stays valid in later cycles. `detail` returns the details of the
+    rejection; it returns None if no rejection is needed, because that of the podgroup says
+    everything.
     """
 
     reason: str

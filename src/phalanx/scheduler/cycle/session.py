@@ -110,8 +110,9 @@ class Session:
         return self.hooks.is_on(plugin, switch)
 
     def close(self) -> None:
-        """Drop the plugins' hooks, because the session is no longer needed. Without hooks it has no
-        reference cycles, so its memory is freed at once and not by the garbage collector.
+        """Drop the plugins' hooks, because the session is no longer needed. Without hooks the
+        session has no reference cycles, so its memory is freed immediately, without the garbage
+        collector.
         """
         self.hooks.clear()
         del self.placer
@@ -120,7 +121,9 @@ class Session:
         self.warnings.append(text)
 
     def start_if_due(self, plugin: str, period_s: float) -> bool:
-        """Return whether a plugin's periodic work is due. If so, record that it is done now."""
+        """Return whether a plugin's periodic work is due. If it is, record that the plugin does it
+        in this cycle.
+        """
         last = dict(self.snapshot.last_acted).get(plugin)
         due = last is None or self.now >= last + period_s
         if due:
@@ -137,8 +140,8 @@ class Session:
             known.append(rejection)
 
     def note_attempt(self, job: Job, attempt: Attempt) -> None:
-        """Record how far the attempt got. Among several attempts, the one that placed the most
-        tasks is kept.
+        """Record an undone attempt to place the job. Of several attempts, the one that placed the
+        most tasks is kept.
         """
         known = self.attempts.get(job.uid)
         if known is None or attempt.placed > known.placed:
@@ -293,7 +296,9 @@ class Session:
         return [row[-1] for row in sorted(zip(*telling, listed, strict=True))]
 
     def _pod_index(self, t: int) -> int | None:
-        """Return the number after the last dash, for names of at least three parts."""
+        """Return the number after the last dash of a task's name; None unless the name has at least
+        three parts and the last one is a number.
+        """
         known = self._tie_breaks.get(t)
         if known is None:
             front, _, last = self.cluster.tasks[t].name.rpartition("-")

@@ -19,7 +19,7 @@ Labels = tuple[tuple[str, str], ...]
 Amounts = tuple[tuple[str, float], ...]
 
 GPUS = frozenset({"nvidia.com/gpu", "gpu"})
-"""The names of whole GPUs and of parts of one."""
+"""The names under which whole GPUs, or a part of a GPU, are requested."""
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -153,8 +153,8 @@ class Statement:
         self.moves = []
 
     def _claimants(self) -> list[str]:
-        """Return, for each move, the podgroup for which it is made: the one that gets a place next
-        after the move.
+        """Return, for each move, the podgroup for which it is made: the podgroup that is the next
+        to get a place in the list of moves.
         """
         found: list[str] = []
         claimant = ""
@@ -166,8 +166,8 @@ class Statement:
         return found
 
     def _eviction(self, move: Departure, claimant: str) -> Eviction:
-        """Return the eviction as the plan has it. With the action's argument `chargeRetries`
-        (true), it counts as a retry of the job.
+        """Return the eviction for the plan. With the action's argument `chargeRetries` (true), the
+        eviction counts as a retry of the job.
         """
         session = self._session
         return Eviction(

@@ -29,8 +29,8 @@ class Stopwatch:
         return self._timed((part, name), work)()
 
     def hook(self, hook: str, plugin: str, fn: Any) -> Any:
-        """Return the hook in a form that measures its time. `fn` is a function, a filter or a
-        scorer.
+        """Return a hook that does the same as `fn` and measures its time. `fn` is a function, a
+        filter or a scorer.
         """
         key = ("hook", f"{hook} {plugin}")
         if isinstance(fn, Filter):

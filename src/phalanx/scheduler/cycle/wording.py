@@ -49,7 +49,7 @@ def written(template: str, detail: Mapping[str, Any]) -> str:
 
 
 def _said(value: Any, is_size: bool) -> Any:
-    """Return a detail for display. Bytes get units, and mappings become lists."""
+    """Return a detail for display: bytes with a unit, and a mapping as a text with commas."""
     if isinstance(value, Mapping):
         return ", ".join(f"{k} {v}" for k, v in value.items())
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)

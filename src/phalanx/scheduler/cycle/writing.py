@@ -1,4 +1,4 @@
-"""A writer of snapshot files that `reading` can read; `phalanx snapshot` uses it on live clusters.
+"""A writer of snapshot files, which `reading` reads. `phalanx snapshot` uses it on live clusters.
 
 Only fields that differ from their defaults are written, so that the file is easy to read. Reading
 the file returns an equal snapshot.
@@ -66,8 +66,8 @@ def _plugin(option: PluginOption) -> Written:
 
 
 def _plain(value: msgspec.Struct, **special: Callable[[Any], Any]) -> Written:
-    """Return the fields that differ from their defaults. Pairs become mappings. `special`: a
-    function for each field that is written in a form of its own.
+    """Return the fields that differ from their defaults. Pairs become mappings. `special`: for each
+    field that is written in another form, the function that writes it.
     """
     out: Written = {}
     for field in msgspec.structs.fields(value):

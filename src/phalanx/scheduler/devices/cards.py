@@ -163,7 +163,9 @@ def _is_alike(ask: CardAsk, cards: Cards) -> bool:
 
 
 def _first_cards(left: Mapping[int, int], ask: CardAsk) -> Taken | None:
-    """Return what `pick_cards` returns for cards that are alike: those with the lowest numbers."""
+    """Return what `pick_cards` returns if the cards are alike: those with the least room that is
+    enough; among equals, those with the lowest numbers.
+    """
     share = ask.share if ask.mode else SCALE
     found = sorted((units, n) for n, units in left.items() if share <= units)
     if len(found) < ask.count:
@@ -228,8 +230,8 @@ def most_free(left: Sequence[int], ask: CardAsk, cards: Cards = PLAIN, memory: i
 
 
 def without_terms(request: ResourceSet) -> ResourceSet:
-    """Return the amounts of a request that can be added to those of other requests, which are all
-    except terms.
+    """Return a request without its terms. The remaining amounts can be added to those of other
+    requests.
 
     GPUs that are requested by memory count as the smallest possible share, because the real share
     depends on the card.
@@ -241,7 +243,7 @@ def without_terms(request: ResourceSet) -> ResourceSet:
 
 
 def shared_by(cards: Cards, ask: CardAsk, taken: Taken) -> Cards:
-    """Return the facts about the cards after those in `taken` have got one more sharer."""
+    """Return the facts about the cards after the request `ask` has got those in `taken`."""
     if ask.mode in ("", TIME) and not cards.modes:
         return cards
     numbers = [number for number, _ in taken]

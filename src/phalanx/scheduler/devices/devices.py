@@ -27,7 +27,8 @@ class LowestIndex:
 
 def check_whole(request: Mapping[str, int], numbered: frozenset[str]) -> None:
     """Raise ValueError if `request` (in units) asks for a fractional number of devices above one.
-    In a request for GPUs by their memory, the number of GPUs is a separate term.
+    If the request is for GPUs by their memory, its amount of GPUs is not checked, because the
+    number of GPUs is a separate term.
     """
     if MEMORY in request:
         numbered -= {GPU}

@@ -90,8 +90,8 @@ class NodeResources:
         return Allocation(resources=request, instances=instances)
 
     def retake(self, allocation: Allocation) -> bool:
-        """Take again the exact amounts and devices that a holder had when an earlier process of
-        this node ran.
+        """Take again the exact amounts and devices of a holder that had them from an earlier
+        process of this node.
 
         Returns False, and takes nothing, if an amount is not free or a device does not exist here.
         """
@@ -226,9 +226,9 @@ class NodeResources:
         return before != (self._cards, self._card_memory)
 
     def withhold(self, units: Mapping[int, int]) -> bool:
-        """Withhold these units of GPUs, in addition to the units that holders have, because their
-        memory is not free yet. A withheld card without sharers gets no work at all. Returns whether
-        anything changed.
+        """Withhold these units of GPUs, whose memory is not free yet, in addition to the units that
+        holders have. A GPU with withheld units and without sharers gets no work at all. Returns
+        whether anything changed.
         """
         if units == self._withheld:
             return False
@@ -281,8 +281,8 @@ class NodeResources:
             self._put_total(COMPUTE, units)
 
     def _choose(self, request: ResourceSet) -> dict[str, tuple[tuple[int, int], ...]] | None:
-        """Return the devices for each numbered resource of `request`; None if any amount is not
-        free.
+        """Return the devices to take for each numbered resource of `request`; None if the node
+        lacks any requested amount.
         """
         check_whole(request, self._unit_resources)
         chosen = {}
@@ -418,7 +418,9 @@ class NodeResources:
             self._total = dict(sorted(self._total.items()))
 
     def _retire(self, name: str) -> None:
-        """Remove entirely free devices while there are more devices than the total."""
+        """Remove devices that are entirely free, those with the highest numbers first, while there
+        are more devices than the total.
+        """
         devices = self._devices[name]
         for index in sorted(devices, reverse=True):
             if self._backlog(name) <= 0:

@@ -33,8 +33,7 @@ def _build(
     numa: Sequence[int] | None = None,
     nvlinks: Mapping[tuple[int, int], int] | None = None,
 ) -> Topology:
-    """Return the wiring of devices on sockets. Some of them may be behind one switch, or joined by
-    NVLinks.
+    """Return the wiring of devices on sockets. Devices may share a switch, or be joined by NVLinks.
 
     `numa` has the NUMA node of each device; without it, a device's NUMA node is its socket's
     number. The PCIe level beneath NVLinks comes from `switches` if there are any, and otherwise
@@ -66,8 +65,8 @@ def _all_linked(count: int, lanes: int) -> dict[tuple[int, int], int]:
 
 
 def _dgx1(lanes: Mapping[tuple[int, int], int], switches: Groups) -> Topology:
-    """Return the wiring of two equal quads of devices, in which each device is joined to its twin
-    in the other quad.
+    """Return the wiring of two groups of four devices, which are wired alike. Each device is joined
+    to its twin in the other group.
     """
     links: dict[tuple[int, int], int] = {}
     for (i, j), number in lanes.items():

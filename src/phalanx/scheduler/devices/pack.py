@@ -1,5 +1,5 @@
-"""The exact rule for choosing devices: take a well-wired set that leaves well-wired sets to
-others.
+"""The exact rule for choosing devices: take a set of well-connected devices, so that the remaining
+devices form well-connected sets, too.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 Masks = npt.NDArray[np.int64]
-"""Bit masks, each of which is a set of devices; or one value for each set, indexed by the set's
-mask.
+"""An array of bit masks, each of which stands for a set of devices; or an array of values, with the
+value of each set at the index that equals the set's mask.
 """
 
 EXACT_UP_TO = 16
@@ -22,7 +22,9 @@ table of 2**16 sets needs half a MiB.
 """
 
 _REMEMBERED = 10_000
-"""When this number of picks is remembered, all of them are forgotten."""
+"""If this number of picks is remembered, all of them are forgotten before the next is
+remembered.
+"""
 
 _NEVER = np.int64(-(2**62))
 
@@ -31,8 +33,8 @@ class PackTables:
     """The value of every subset of one machine's devices, so that a pick is a few array operations.
 
     `affinity[i][j]` is the value of having devices i and j together: a symmetric matrix of whole
-    numbers. `strength[i][j]` is the strength of the link between them, which must reach the
-    required minimum.
+    numbers. `strength[i][j]` is the strength of the link between them; a pick may require a
+    minimum.
     """
 
     def __init__(
@@ -153,8 +155,8 @@ def tables_for(
 
 
 def grow(affinity: tuple[tuple[int, ...], ...], free: list[int], count: int) -> tuple[int, ...]:
-    """Return the best of the sets that grow greedily from each device. This is for more than
-    `EXACT_UP_TO` devices.
+    """Return the best of several sets: one is grown greedily from each device. This is used for
+    more than `EXACT_UP_TO` devices.
     """
     best: tuple[int, tuple[int, ...]] | None = None
     for first in free:

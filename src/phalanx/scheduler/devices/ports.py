@@ -106,10 +106,10 @@ def pick_ports(
     `first`; None if there are too few.
 
     Ports are taken upwards from a random port. So the result is a few runs of ports, and two
-    independent choosers rarely pick the same ones. If there are too few ports above the random
-    port, its distance from the lowest usable port is halved until there are enough. The time grows
-    with `count` and with the number of used ports that are skipped, and not with the number of all
-    ports.
+    processes that choose independently rarely pick the same ports. If there are too few ports above
+    the random port, its distance from the lowest usable port is halved until there are enough. The
+    time grows with `count` and with the number of used ports that are skipped, and not with the
+    number of all ports.
     """
     if not count:
         return []

@@ -1,4 +1,4 @@
-"""The wiring of a node's devices, and the choice of devices that belong together."""
+"""The wiring of a node's devices, and the choice of devices that are well connected."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ NVLINK_WEIGHT = 100
 """The weight of one NVLink."""
 
 _NUMA_TIE = 1_000_000
-"""The factor by which link weights are multiplied. It makes them so large that a common NUMA node
-only breaks ties.
+"""Link weights are multiplied by this factor. A common NUMA node then counts only between sets with
+equal link weights.
 """
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")

@@ -1,4 +1,6 @@
-"""The promises of a plan, in the form that the plugin `reservation` reads in the plan's cycle."""
+"""The promises of a plan, in the form in which the plugin `reservation` reads them in the cycle for
+which the plan was made.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ class CyclePromises:
     """
 
     def __init__(self, draft: Draft, others: Iterable[Job]) -> None:
-        """`others`: podgroups that the draft did not plan and that cannot start now."""
+        """`others`: podgroups that are not in the draft and that must not start now."""
         self._table = draft.table
         self.held_back: dict[str, float | None] = {}
         self.places: dict[str, dict[int, Counts]] = {}

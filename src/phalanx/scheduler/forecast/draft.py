@@ -1,4 +1,4 @@
-"""A plan while it grows: podgroups are added one after another, each at the earliest time with
+"""A plan to which podgroups are added one after another, each at the earliest time at which it has
 room.
 
 Each podgroup has room until its end, alongside all running work and all podgroups that were planned
@@ -17,8 +17,8 @@ from phalanx.scheduler.forecast.timetable import Demand, Taking, Timetable
 
 
 class Entry:
-    """A waiting podgroup and its room. `kept`: the place from an earlier plan, if the room is that
-    place.
+    """A waiting podgroup and its room. `kept`: the earlier promise of this room; None if the
+    podgroup was not promised this room before.
     """
 
     __slots__ = ("job", "kept", "past_runs", "taking")
@@ -56,8 +56,8 @@ class Draft:
 
         `kept`: the places from earlier plans. No podgroup starts later than its kept place, unless
         a new podgroup is ahead of it. With `improves`, podgroups may start earlier than at their
-        kept places. `foreseen`: an earlier plan. If that plan had foreseen all room that is free
-        now, no earlier places are looked for.
+        kept places. `foreseen`: an earlier plan. If all room that is free now was free in that
+        plan, too, no earlier places are looked for.
         """
         demands = [(job, *self._demand(job)) for job in jobs]
         held = self._hold(demands, kept)
@@ -84,8 +84,8 @@ class Draft:
     def _hold(
         self, demands: Iterable[tuple[Job, Demand | None, int]], kept: Mapping[str, Kept]
     ) -> dict[str, Taking]:
-        """Take the kept places that are still possible, up to the first podgroup without a kept
-        place. Returns the places by podgroup.
+        """Take the kept places of the first podgroups, up to the first podgroup without one. Places
+        that are no longer possible are skipped. Returns the taken places by podgroup.
         """
         names = self.session.cluster.dims.names
         held: dict[str, Taking] = {}
@@ -110,8 +110,8 @@ class Draft:
         return self.snapshot.demand(job, length), length.past_runs
 
     def _earlier(self, before: Taking) -> Taking:
-        """Free this room. Returns earlier room for the same podgroup if there is any, and otherwise
-        the same room. The caller must take the returned room.
+        """Free the room `before`. Returns earlier room for the same podgroup if there is any, and
+        otherwise `before`. The caller must take the returned room.
         """
         self.table.give_back(before)
         taking = self._earliest(before.demand, before.first) if before.first else None
@@ -131,7 +131,8 @@ class Draft:
 
     def with_room_now(self, jobs: Iterable[Job]) -> tuple[list[Job], list[Job]]:
         """Divide these podgroups into those that may have room now and those that certainly have
-        none. A podgroup is in the second list if the nodes or its quotas have no room for it now.
+        none. A podgroup is in the second list if it has equal tasks and the nodes have too little
+        room for them now. Quotas are not considered.
         """
         room: dict[int, int] = {}
         may: list[Job] = []
@@ -149,7 +150,9 @@ class Draft:
         return may, cannot
 
     def start_now(self, jobs: Iterable[Job]) -> list[Job]:
-        """Plan the podgroups that can start now, in the given order. Returns all others."""
+        """Plan those of these podgroups that can start now, in the given order. Returns the other
+        podgroups.
+        """
         waiting: list[Job] = []
         hopeless: set[object] = set()
         for job in jobs:
@@ -171,9 +174,11 @@ class Draft:
         return waiting
 
     def foreseen(self) -> Foreseen | None:
-        """Return this plan in the form in which the next plan may rely on it.
+        """Return this plan in a form for the next plan, which then looks for earlier places only if
+        other room has become free.
 
-        Returns None if a podgroup moved and may have left room for a podgroup ahead of it.
+        Returns None if a podgroup was moved to an earlier place: its former room may suit a
+        podgroup ahead of it.
         """
         if self._has_moved:
             return None
@@ -206,7 +211,9 @@ class _Found:
         self._known: dict[tuple[tuple[int, ...], float], int] = {}
 
     def begin(self, counts: tuple[int, ...], length_s: float | None) -> int:
-        """Return a time before which a demand of this size and length has no room."""
+        """Return a time before which a demand of this size and length has no room. (It may have
+        none later, too.)
+        """
         long = float("inf") if length_s is None else length_s
         found = self._known.get((counts, long))
         if found is not None:

@@ -1,5 +1,5 @@
-"""The results of a whole plan: start times and places of waiting work, and what these times are
-based on.
+"""The results of a whole plan: for each waiting podgroup, its start, its places, and the basis of
+the start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from phalanx.scheduler.forecast.track_record import StartEstimate
 from phalanx.scheduler.plugins.reservation import Reservation
 
 PROMISED = 32
-"""The number of podgroups in each queue that are promised places, counted from the first in
+"""The number of podgroups of each queue that are promised places: those that are first in the
 order.
 """
 
@@ -29,7 +29,7 @@ TASKS, BY_LIMIT, BY_PAST, PAST_RUNS = range(4)
 
 
 class _Ended:
-    """How much of the planned work will have ended by each time of the grid."""
+    """The work that will have ended by each time of the grid: numbers of tasks and jobs."""
 
     def __init__(self, rows: int) -> None:
         self._counts: Counts = np.zeros((rows + 1, 4), dtype=np.int64)
@@ -42,8 +42,8 @@ class _Ended:
             row[PAST_RUNS] += past_runs
 
     def by(self, at: int) -> tuple[int, Basis]:
-        """Return the number of tasks that will have ended by a time, and how their ends are known:
-        by time limits or by past runs.
+        """Return the number of tasks that will have ended by a time, and the basis on which their
+        ends are known: time limits or past runs.
         """
         if not at:
             return 0, Basis()

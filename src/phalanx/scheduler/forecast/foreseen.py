@@ -1,10 +1,10 @@
 """The room that a plan left free over time. As long as no other room becomes free, no podgroup can
 get an earlier place.
 
-Most of the cost of promises is the search for earlier places. If a search found nothing, it need
-not be repeated until room becomes free that the plan did not foresee: because work ended early, a
-promise was withdrawn, or a node is new. This is true only while the possible start times are those
-of that search, so the grid keeps its times for a while.
+Most of the cost of promises is the search for earlier places. A search that found nothing need not
+be repeated until room becomes free that the plan did not foresee. This happens when work ends
+early, a promise is withdrawn, or a node joins. The rule holds only while the times at which work
+may start are the same as in that search. Therefore the grid keeps its times for a while.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from phalanx.scheduler.forecast.timetable import Demand, Timetable
 
 
 class Foreseen:
-    """A plan in which no podgroup that has a place would find an earlier one."""
+    """A plan in which no podgroup with a place would find an earlier place."""
 
     def __init__(
         self, snapshot: ClusterSnapshot, table: Timetable, demands: Mapping[str, Demand]
@@ -27,15 +27,15 @@ class Foreseen:
         self._demands = demands
 
     def covers(self, snapshot: ClusterSnapshot, table: Timetable) -> bool:
-        """Whether all room that is free in a later table was free at the same time in this plan's
-        table.
+        """Whether this plan's table foresaw the room of a later table: all room that is free in
+        `table` was free here at the same time.
         """
         return snapshot.columns == self._columns and table.is_within(self._table)
 
     def had(self, podgroup: str, demand: Demand) -> bool:
         """Whether the podgroup had the same demand in this plan: the amounts, length, nodes and
-        quotas. False for a podgroup whose reservation ends it, because times in its demand are
-        counted from the plan's time.
+        quotas. It is False for a podgroup that ends with its reservation, because the times in such
+        a demand are counted from the time of the plan.
         """
         before = self._demands.get(podgroup)
         return (

@@ -1,4 +1,5 @@
-"""The times at which a plan may change: every second at first, then at longer and longer steps.
+"""The times at which a plan may change. They are one second apart at first, and further and further
+apart later.
 
 Slurm's backfill groups the ends of running work in steps that double, too. Here the times are
 multiples of powers of two since the epoch, and a step is at most 1/32 of the time from now. So a
@@ -20,7 +21,7 @@ from phalanx.scheduler.cycle.rows import Indexes
 STEPS = 32
 """The least number of steps of one length before the length doubles."""
 SAME_S = 64
-"""The length in seconds of the periods into which time since the epoch is divided. Grids that are
+"""The time since the epoch is divided into periods of this length in seconds. All grids that are
 made in one period have the same times after that period.
 """
 HORIZON_S = 2.0**22

@@ -18,14 +18,14 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.wording import resource_name
 
 SHOWN = 5
-"""The largest number of holders that are named: those that hold most."""
+"""The largest number of holders that are named. The holders of the largest amounts are named."""
 _OF_QUEUES = ("queue-quota", "queue-capability")
 _OF_USERS = ("user-limit", "namespace-quota")
 _OF_NODES = ("resource", "no-room-yet", "promised", "gang-not-whole", "no-single-node")
 _OF_THE_CYCLE = frozenset({j.PENDING, j.ALLOCATED, j.PIPELINED, j.BINDING})
 """The states of tasks that held nothing before the cycle."""
 OTHERS = "others"
-"""The namespace under which the work outside the snapshot's tasks is named as a holder."""
+"""The namespace in the names of holders that stand for work outside the snapshot's tasks."""
 
 
 def holders(
@@ -37,10 +37,10 @@ def holders(
     """Return the holders of the resource that the podgroup or task `name` lacks by its first main
     reason.
 
-    Returns None if others hold none of that resource, and if the podgroup or task would wait even
-    after all others had ended. The session's cycle must be over. The holders are those from before
-    the cycle. `ends`: podgroups, each with a time at which some of its tasks end, or None if the
-    time is unknown.
+    Returns None if other work holds none of that resource, and if the podgroup or task would wait
+    even after all other work had ended. The session's cycle must be over; the result has the work
+    that held resources before the cycle. `ends`: podgroups, each with a time at which some of its
+    tasks end, or None if the time is unknown.
     """
     reason = next((one for one in because if one.reason in _OF_ANY), None)
     if reason is None or is_fixed(because[0]):
@@ -76,7 +76,9 @@ _OF_ANY = (*_OF_QUEUES, *_OF_USERS, *_OF_NODES)
 
 
 def _waiting(cluster: Cluster, name: str, job: Job | None) -> list[int]:
-    """Return one waiting task of each class in the podgroup, or the task itself."""
+    """Return one waiting task of each class of the podgroup or, for a task without a podgroup, the
+    task itself.
+    """
     if job is None:
         rows = [t for t, uid in enumerate(cluster.task_uid) if uid == name]
     else:
@@ -85,7 +87,9 @@ def _waiting(cluster: Cluster, name: str, job: Job | None) -> list[int]:
 
 
 def _scarcest(session: Session, waiting: Sequence[int]) -> str:
-    """Return the resource that leaves room for the fewest of the waiting tasks."""
+    """Return the scarcest resource of the first waiting task for which one is found; cpu if none is
+    found.
+    """
     for t in waiting:
         if scarce := count_nodes(session, session.placer.ask(t)).scarce:
             return scarce
@@ -104,8 +108,8 @@ def _usable(session: Session, waiting: Sequence[int], resource: str) -> Flags:
 
 
 def _counts(cluster: Cluster, reason: Rejection, job: Job | None) -> Callable[[Job], bool] | None:
-    """Return a function that tells whether the resources of a job matter for this reason; None if
-    the resources of all work matter, even of work without a job.
+    """Return a function that tells whether the amounts held by a job count for this reason. Return
+    None if all amounts count, even those of work without a job.
     """
     if reason.reason in _OF_QUEUES:
         queues = _at_or_below(cluster, reason.detail["queue"])

@@ -26,13 +26,13 @@ from phalanx.scheduler.forecast.reading import ClusterSnapshot
 from phalanx.scheduler.forecast.run_times import LearntRunTimes
 
 Ends = Iterable[tuple[str, float | None]]
-"""Podgroups, each with a time at which some of its tasks end, or None if the time is unknown."""
+"""Times at which some tasks of podgroups end, as (podgroup, time); None for an unknown time."""
 
 
 class Expectation(NamedTuple):
     """The plan of one cycle, and the expected starts of the remaining work. `starts`: the expected
-    starts of the podgroups that still wait after `plan`. `order`: the positions of these podgroups
-    in their queues, from 1.
+    starts of the podgroups that still wait after `plan`. `order`: the positions of waiting
+    podgroups in their queues, from 1.
     """
 
     plan: Plan
@@ -86,13 +86,13 @@ def explain_group(
     start_of: Callable[[Callable[[], ExpectedStart | None]], ExpectedStart | None],
     shells: Mapping[str, Any],
 ) -> Explanation:
-    """Explain one podgroup as `explain_snapshot` does, but on columns. The columns cannot be used
-    afterwards.
+    """Explain one podgroup as `explain_snapshot` does, but read the tasks and nodes from `cluster`,
+    which cannot be used afterwards.
 
     `tasks`: the podgroup's tasks in order. `snapshot`: everything that is not in the columns.
-    `start_of` returns the podgroup's expected start. It gets a function that computes the start,
-    and calls it only if it does not know the start already, because this may cost far more than all
-    the rest.
+    `start_of` returns the podgroup's expected start. It is passed a function that computes the
+    start. It should call this function only if it does not know the start already, because the
+    computation may cost far more than the rest of the explanation.
     """
     planner = Planner(learnt)
     session, plan = decide(snapshot, shells={**shells, **lent(planner)}, cluster=cluster)

@@ -25,8 +25,8 @@ class MovesOf:
         self._search: Consolidation | None = None
 
     def of(self, podgroup: str) -> WouldMove | None:
-        """Return the moves by which the podgroup starts or could start; None if no moves help. The
-        session stays as it is.
+        """Return the moves after which the podgroup starts or could start; None if no moves help.
+        The session is unchanged afterwards.
         """
         session = self._session
         is_on = consolidate.NAME in session.config.actions
@@ -61,9 +61,9 @@ def _shown(moves: Moves, *, is_decided: bool, is_on: bool) -> WouldMove:
 
 def with_moves(snapshot: Snapshot) -> tuple[Snapshot, tuple[Moves, ...], frozenset[str]]:
     """Return three values: the snapshot after the moves that the action consolidate would make now,
-    these moves, and the podgroups that start at once.
+    these moves, and the waiting podgroups that start in that snapshot.
 
-    Podgroups that have room now start first, as in a cycle.
+    As in a cycle, podgroups that have room without moves start first.
     """
     config = replace(snapshot.config, actions=("allocate", consolidate.NAME))
     plan = run_cycle(replace(snapshot, config=config), shells=lent(), explains=False)

@@ -1,7 +1,8 @@
-"""The order in which waiting work is promised places. It is kept from plan to plan.
+"""The order in which waiting podgroups are promised places. It is kept from plan to plan.
 
-Jobs of one queue are in the scheduler's order. Among queues, the first job of each queue comes
-first, in the scheduler's order of queues; then come the second jobs, and so on.
+The jobs of one queue are in the scheduler's order. The first jobs of all queues come before the
+second jobs of all queues, and so on. Among these first (or second) jobs, the scheduler's order of
+queues decides.
 
 The order of queues changes whenever work starts or ends, so without a further rule a promise could
 be postponed forever. Therefore a podgroup with a promise stays ahead of all podgroups that came
@@ -74,9 +75,10 @@ def in_order(session: Session, jobs: Iterable[Job], before: Mapping[str, int]) -
 
 
 def _places(mine: list[Job], before: Mapping[str, int]) -> list[int]:
-    """Return the old position of each job of one queue. A new job gets the position of the next job
-    behind it that had one; without such a job, the last position. If the order within the queue has
-    changed, all jobs of the queue get the last position.
+    """Return the position that each job of one queue had in the order of the last promises. A job
+    that had none gets the position of the next job behind it that had one; without such a job, the
+    last position. If the order within the queue has changed, all jobs of the queue get the last
+    position.
     """
     after_all = len(before)
     places = [before.get(job.uid, -1) for job in mine]

@@ -70,14 +70,16 @@ class Planner:
         return next((one for one in found if one.podgroup == podgroup), None)
 
     def _waiting(self, session: Session) -> list[Job]:
-        """Return all jobs that could ever start, in the order of promises."""
+        """Return the valid jobs that plans include, in the order in which they are promised
+        places.
+        """
         by_queue = waiting_by_queue(session).values()
         valid = (job for jobs in by_queue for job in jobs if session.job_valid(job))
         return in_order(session, valid, self._places())
 
     def _add(self, draft: Draft, jobs: list[Job], told: list[Job]) -> dict[str, float]:
-        """Plan these podgroups. Returns when each of the podgroups in `told` could start if no
-        other podgroup waited. The result is empty if no length was learnt from past runs.
+        """Plan these podgroups. If any length was learnt from past runs, return when each of the
+        podgroups in `told` could start if no other podgroup waited; otherwise return nothing.
         """
         draft.add(
             jobs, self._kept, improves=False
@@ -120,8 +122,8 @@ class Planner:
 
     @property
     def promised(self) -> Mapping[str, Kept]:
-        """The last promises by podgroup, in the order in which they were made. An unchanged promise
-        stays the same object.
+        """The last promises by podgroup, in the order in which they were made. A promise that did
+        not change is the same object as before.
         """
         return self._kept
 
@@ -140,7 +142,5 @@ class Planner:
 
 
 def lent(planner: Planner | None = None) -> dict[str, Any]:
-    """Return what the caller must lend to a cycle so that the plugin `reservation` finds this
-    planner.
-    """
+    """Return the `shells` for a cycle, in which the plugin `reservation` finds this planner."""
     return {PLANNER: planner or Planner()}

@@ -14,8 +14,8 @@ from phalanx.scheduler.forecast.timetable import Demand, Taking, Timetable
 
 
 class PromisedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Equal tasks of a promise: how many, the request of each, their nodes, and how many of them
-    each node has.
+    """Equal tasks of a promise: their number, the request of each task, their nodes, and the number
+    of tasks on each node.
     """
 
     count: int
@@ -45,8 +45,8 @@ class Kept:
         self, at_s: float, wanted: list[tuple[int, bytes]], nodes: list[list[str]],
         counts: list[np.ndarray], names: Sequence[str],
     ) -> None:  # fmt: skip
-        """`wanted`: for each part, the number of tasks and the request of each, which has an amount
-        for each resource in `names`.
+        """`wanted`: for each part, the number of tasks and the request of each task: the amounts of
+        the resources `names`, in that order.
         """
         self.at_s = at_s
         self._wanted = wanted
@@ -80,7 +80,7 @@ class Kept:
         )
 
     def later(self, by_s: float) -> Kept:
-        """Return the same place `by_s` seconds later."""
+        """Return a promise of the same place at a time that is `by_s` seconds later."""
         return Kept(self.at_s + by_s, self._wanted, self._nodes, self._counts, self._names)
 
     def row(self, podgroup: str, place: int) -> PromiseRow:
@@ -120,7 +120,7 @@ class Kept:
         return table.standing(demand, self.at_s, tuple(zip(indexes, self._counts, strict=True)))
 
     def _read_anew(self, names: Sequence[str]) -> None:
-        """Convert the stored requests to another list of resources, which may have another
+        """Convert the stored requests to the resources `names`, which may be others or in another
         order.
         """
         known = [

@@ -22,7 +22,7 @@ from phalanx.scheduler.forecast.run_times import LATE, LearntRunTimes
 from phalanx.scheduler.forecast.timetable import UNLIMITED, Demand, Part, Timetable, is_ever_room
 
 OF_LICENSE = -1
-"""Stands in place of a class of tasks in the parts of a demand that are licenses."""
+"""The class of tasks in a part of a demand that stands for licenses, which have no class."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +209,7 @@ class ClusterSnapshot:
     def _taken(self) -> Iterator[tuple[int, int, Vector]]:
         """Yield the amounts that running work frees, as (index of a time, column, amounts).
 
-        Nodes and quotas do not have these amounts before that time.
+        Before that time, these amounts are not free on the node or within the quota of the column.
         """
         never = len(self.grid)
         released = {job.uid: never for job in self.endless}
@@ -238,9 +238,7 @@ class ClusterSnapshot:
                     yield released.get(job.uid, 1), line, self.lines.slots(count)
 
     def quotas(self, queue: int) -> tuple[int, ...]:
-        """Return the numbers of the timetable's columns for the quotas of a queue's running
-        work.
-        """
+        """Return the indexes of the timetable's columns for the quotas that limit a queue."""
         found = self._quotas_of.get(queue)
         if found is None:
             first = len(self.lines)
@@ -265,8 +263,8 @@ class ClusterSnapshot:
     # ---- what waits --------------------------------------------------------------------------
 
     def demand(self, job: Job, length: Length) -> Demand | None:
-        """Return the resources that a job needs to start; if it has its minimum, to continue to
-        grow. None if the job needs nothing.
+        """Return the room that a job needs to start or, if it has its minimum, to grow by one task.
+        Return None if the job needs nothing.
         """
         session, cluster = self.session, self.session.cluster
         least = to_start(job)
@@ -309,7 +307,9 @@ class ClusterSnapshot:
         )
 
     def _names_nodes(self, key: str) -> bool:
-        """Whether all nodes have this label, each node with its own value."""
+        """Whether the label `key` identifies nodes: all nodes have it, each with a value of its
+        own.
+        """
         found = self._naming.get(key)
         if found is None:
             values = [labels.get(key) for labels in self.session.cluster.labels]
@@ -341,8 +341,8 @@ class ClusterSnapshot:
         )
 
     def _nodes_for(self, job: Job, t: int) -> Flags:
-        """Return a mask of the columns that may ever take a task: its labels, tolerations and
-        reservation allow them. Equal masks are the same object.
+        """Return a mask of the columns that may ever take the task `t`. The task's conditions on
+        labels, its tolerations and its reservation decide. Equal masks are the same object.
         """
         placer, name = self.session.placer, job.spec.reservation
         mask = placer.static(placer.ask(t))
@@ -359,8 +359,8 @@ class ClusterSnapshot:
 
 
 def to_start(job: Job) -> int:
-    """Return how many more tasks the job needs in order to start or, if it has its minimum, to
-    grow.
+    """Return how many more tasks the job needs to start: those that its minimum lacks. For a job
+    that has its minimum, return 1.
     """
     return min(max(job.shortfall(), 1), job.counts[j.PENDING])
 

@@ -1,8 +1,8 @@
 """Additional columns of a timetable: reserved parts of nodes, and counts of licenses.
 
 While a reservation lasts, the amounts that it keeps on a node are subtracted from the node's
-column. They form a column of their own, in which only guests of the reservation look for room. The
-column of a kind of license has as many slots as the cluster has licenses.
+column. These amounts form another column, and only guests of the reservation look for room there.
+The column of a kind of license has as many slots as the cluster has licenses.
 """
 
 from __future__ import annotations
@@ -84,8 +84,9 @@ class ReservationTimeline:
         return [(line, node) for (_, node), line in self._of_guests.items()]
 
     def changes(self) -> Iterator[tuple[int, int, Vector]]:
-        """Yield the changes of the columns that reservations and licenses cause, as (index of a
-        time, column, amounts that become free at that time).
+        """Yield (index of a time, column, amounts) for each time at which the free amounts of a
+        column change because of reservations or licenses. The amounts become free at that time;
+        negative amounts are taken.
         """
         grid = self._grid
         for name, kept in self._calendar.kept.items():
@@ -111,7 +112,7 @@ class ReservationTimeline:
         return grid.rounded_down(begin_s), grid.rounded_up(end_s)
 
     def slots(self, count: int) -> Vector:
-        """Return `count` of a license as amounts of the timetable."""
+        """Return `count` licenses in the form of amounts in the timetable."""
         amounts: Vector = np.zeros(len(self._cluster.dims))
         amounts[PODS] = count
         return amounts
@@ -132,15 +133,15 @@ class ReservationTimeline:
         return self._of_licenses.get(name)
 
     def ended_by(self, kept: Kept, at: int) -> int:
-        """Return the index of the time by which a running job of the reservation has ended: when
-        the window ends, or at `at` if that is earlier.
+        """Return the index of the time by which a running job of the reservation has ended: `at`,
+        or the end of the reservation's present window if that is earlier.
         """
         window = kept.window_at(self._grid.now)
         return at if window is None else min(at, self._grid.rounded_up(window.end_s))
 
     def until(self, kept: Kept) -> Indexes:
-        """Return, for each time of the grid, the latest end of jobs that start then inside the
-        reservation; that time itself if the reservation is not in force then.
+        """Return, for each time of the grid, the latest end of a job that starts then inside the
+        reservation. If the reservation is not in force then, this is the time itself.
         """
         name = kept.spec.name
         if name not in self._until:
@@ -170,15 +171,15 @@ class ReservationTimeline:
         return lines
 
     def for_license(self, name: str) -> Flags:
-        """Return a mask of the license's column; an empty mask if the license is unknown."""
+        """Return a mask of the license's column; a mask of no column if the license is unknown."""
         lines: Flags = np.zeros(len(self), dtype=np.bool_)
         if name in self._of_licenses:
             lines[self._of_licenses[name]] = True
         return lines
 
     def loads(self, nodes: Indexes, counts: Counts) -> Iterator[tuple[int, int]]:
-        """Yield (node, number of tasks) for these numbers of tasks by column. Columns of licenses
-        are skipped.
+        """Yield (node, number of tasks) for each of these columns (`nodes`) and its number of
+        tasks. Columns of licenses are skipped.
         """
         for line, count in zip(nodes.tolist(), counts.tolist(), strict=True):
             if self.node_of[line] != NO_NODE:

@@ -14,8 +14,8 @@ from phalanx.scheduler.forecast.track_record import TrackRecord
 EARLY, LATE = 0.1, 0.9
 """Two quantiles of run times. 80 % of all past runs lie between them."""
 MIDDLE = 0.5
-"""The median. Higher quantiles are rounded up and lower ones are rounded down, so that the interval
-from EARLY to LATE is not too narrow.
+"""The median. Quantiles above it are rounded up to the next past run, and quantiles below it down,
+so that the interval from EARLY to LATE is not too narrow.
 """
 RUNS = 64
 """The number of past runs that are remembered for each kind of work. The oldest are forgotten."""
@@ -42,10 +42,11 @@ class PastRuns:
 
     def quantile(self, part: float, ran_s: float = 0.0) -> float | None:
         """Return the run time that the fraction `part` of future runs does not exceed, for a run
-        that has already lasted `ran_s` seconds; None if no past run was longer than that.
+        that has already lasted `ran_s` seconds; None if no past run was longer than `ran_s`.
 
-        If n past runs were longer, the result is number (n + 1) × `part` of them in ascending
-        order: the next run is equally likely to fall into each gap between them.
+        If n past runs were longer, they are sorted by length, and the one at position (n + 1) ×
+        `part` is taken. The reason is that the next run is equally likely to fall into each of the
+        gaps between them.
         """
         begin = bisect_right(self._ordered, ran_s)
         count = len(self._ordered) - begin
@@ -60,7 +61,9 @@ KindOf = Callable[[PodGroupSpec], bytes | None]
 
 
 class LearntRunTimes:
-    """Past runs by kind of work. `kind_of` returns a podgroup's kind, or None."""
+    """Past runs by kind of work. `kind_of` returns the kind of a podgroup; None if its runs are not
+    learnt.
+    """
 
     def __init__(self, kind_of: KindOf) -> None:
         self._kind_of = kind_of
@@ -88,7 +91,7 @@ def with_past_runs(snapshot: Snapshot, learnt: LearntRunTimes) -> Snapshot:
     """Return the snapshot with the learnt run times filled in, for readers that know no past runs.
 
     A podgroup without a run time gets the length that nine in ten of its past runs did not exceed.
-    Only past runs count that lasted at least as long as the podgroup has run so far.
+    Only past runs that lasted longer than the podgroup has run so far are counted.
     """
 
     def filled_in(group: PodGroupSpec) -> PodGroupSpec:

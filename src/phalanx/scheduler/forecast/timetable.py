@@ -2,9 +2,10 @@
 quota.
 
 To promise room to work, the work's amounts are subtracted from the rows in which the work runs. The
-search for room is arithmetic on whole blocks of rows. First, sums over all nodes rule out most
-times. For the others, the least amount that each node has between start and end decides. Amounts
-are whole numbers below 2**53, so doubles are exact. Doubles also divide faster than integers.
+search for room is arithmetic on whole blocks of rows. First, most times are ruled out by sums over
+all nodes. For each other time, the least amount that each node has free between the start and the
+end of the work decides. Amounts are whole numbers below 2**53, so doubles are exact. Doubles also
+divide faster than integers.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from phalanx.scheduler.cycle.rows import Indexes
 from phalanx.scheduler.forecast.grid import Grid
 
 UNLIMITED = 2.0**52
-"""The amount that stands for no limit."""
+"""An amount that stands for an unlimited amount."""
 _BLOCK = 64
-"""The number of rows that are read at once."""
+"""The number of rows that are read in one step."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Part:
     """Equal tasks of a demand: how many, the request of each, the requested resources, and a mask
-    of the nodes that may take such a task if they have room. Tasks of parts with `is_apart` must
-    all be on different nodes.
+    of the nodes that may take such a task if they have room. `is_apart`: whether each task must be
+    on a node without any other task of a part with `is_apart`.
     """
 
     eq_class: int
@@ -44,8 +45,8 @@ class Demand:
     None.
 
     `quotas`: the columns of the quotas against which the tasks count. `load`: the sum of the tasks'
-    requests. `until`: for each time of the grid, the latest end of tasks that start then; that time
-    itself if no task may start then. None: nothing ends the tasks early.
+    requests. `until`: for each time of the grid, the latest end of tasks that start then; the time
+    itself if no task may start then. It is None if nothing ends the tasks before `length_s`.
     """
 
     __slots__ = ("asked", "length_s", "load", "parts", "quotas", "until")
@@ -155,10 +156,10 @@ class Timetable:
     def standing(
         self, demand: Demand, time: float, places: tuple[tuple[Indexes, Counts], ...]
     ) -> Taking | None:
-        """Return the taking of these places from a time on, or from now if that time has passed.
-        The places need not be free.
+        """Return these places as room for the demand from `time` on; from now on if `time` has
+        passed. The places need not be free.
 
-        Returns None if the time is beyond the grid, or if a part may not use its nodes.
+        Returns None if the time is beyond the grid, or if the demand may not use these places.
         """
         first = self.grid.rounded_up(time)
         if first == len(self.grid):
@@ -183,8 +184,8 @@ class Timetable:
         return not any((low[quota] < demand.load)[demand.asked].any() for quota in demand.quotas)
 
     def is_within(self, earlier: Timetable) -> bool:
-        """Whether all amounts that are free here were free at the same time in an earlier table.
-        The tables must have the same columns. Returns False if their times differ.
+        """Whether all amounts that are free here were free at the same time in the table `earlier`.
+        Both tables must have the same columns. Returns False if the times of the tables differ.
         """
         passed = len(earlier.grid) - len(self.grid)
         if passed < 0 or self.grid.now < earlier.grid.times[passed]:
@@ -227,8 +228,8 @@ class Timetable:
         return found
 
     def _candidates(self, demand: Demand, lasts: Indexes, begin: int, end: int) -> Indexes:
-        """Return the times from which the sum of all nodes has enough until the demand's end, and
-        so has each quota.
+        """Return the times at which the demand may start: from then until the demand's end, all
+        nodes together have enough room, and each quota has enough.
         """
         rows = slice(begin, int(lasts[end - 1]))
         bad = np.zeros(rows.stop - begin + 1, dtype=np.bool_)
@@ -263,9 +264,11 @@ class Timetable:
         return Taking(demand=demand, first=first, last=last, places=tuple(places))
 
     def _last_blocked(self, demand: Demand, first: int, last: int) -> int:
-        """Return the last of these times at which some part of the demand, taken alone, has no room
-        until the end; -1 if every part has room. A demand that starts at or before that time, and
-        ends at `last` or later, has no room either.
+        """Return the last time, from `first` to just before `last`, at which some part of the
+        demand has no room until `last` even without the other parts; -1 if every part has room.
+
+        A demand that starts at or before the returned time, and ends at `last` or later, has no
+        room either.
         """
         low: Vector | None = None
         for end in range(last, first, -_BLOCK):
@@ -289,8 +292,8 @@ class Timetable:
     def take_all(self, takings: Sequence[Taking]) -> bool:
         """Take the room of all `takings` if they fit together, and otherwise of none of them.
 
-        If a quota is already exceeded, this may return False although they would fit one
-        after another.
+        If a quota is already exceeded, this may return False although the takings could be taken
+        one by one.
         """
         if not takings:
             return True
@@ -338,7 +341,7 @@ class Timetable:
 
 
 def _are_apart(demand: Demand, places: Sequence[tuple[Indexes, Counts]]) -> bool:
-    """Whether no node has two tasks of parts with `is_apart`."""
+    """Whether all tasks of parts with `is_apart` are on different nodes."""
     pairs = zip(demand.parts, places, strict=True)
     apart = [(nodes, counts) for part, (nodes, counts) in pairs if part.is_apart]
     if not apart:
@@ -348,8 +351,9 @@ def _are_apart(demand: Demand, places: Sequence[tuple[Indexes, Counts]]) -> bool
 
 
 def is_ever_room(demand: Demand, most: Vector) -> bool:
-    """Whether a demand would fit if every node and quota had, at one time, the largest amounts that
-    it has at any time (`most`)."""
+    """Whether a demand would fit if each node and each quota had its largest amounts (`most`) at
+    the same time.
+    """
     free: Vector = np.maximum(most, 0.0)
     return all(
         int(_rooms(free[: len(part.nodes)], part).sum()) >= part.count for part in demand.parts

@@ -1,9 +1,10 @@
 """The record of reported starts with their accuracy, and the margins that are computed from it.
 
-Past runs show how long running work will take, but not which work will be submitted later or start
-first. So the interval between the two reported times of a start would be too narrow. Therefore each
-report is kept until the work starts, and the distance of the start from the interval, as a fraction
-of the expected wait, widens later intervals.
+A start is reported as an interval between two times. Past runs show how long running work will
+take, but not which work will be submitted later or start first, so intervals computed from them
+alone would be too narrow. Therefore each report is kept until the work starts. Then the distance
+between the start and the interval is recorded, as a fraction of the expected wait. Later intervals
+are widened accordingly.
 
 This is conformalized quantile regression (Romano, Patterson and Candes, 2019): with n past starts,
 the margin is the ceil((n + 1) × 0.9)th smallest distance. Then nine in ten future starts are within
@@ -16,7 +17,9 @@ import math
 from typing import NamedTuple
 
 PART = 0.9
-"""The fraction of future starts for which each of the two reported times should be right."""
+"""The fraction of starts that should not be earlier than the first reported time. The same fraction
+should not be later than the second.
+"""
 KEPT = 256
 """The number of starts that are remembered. The oldest are forgotten."""
 ENOUGH = 9
@@ -32,7 +35,7 @@ fraction of a very short wait means nothing.
 
 
 class StartEstimate(NamedTuple):
-    """An estimate of a start: when it was made, and the two times of the start that follow from run
+    """An estimate of a start: the time at which it was made, and the two times that follow from run
     times alone.
     """
 

@@ -16,7 +16,9 @@ from phalanx.scheduler.forecast.inquiry import plan_snapshot
 from phalanx.scheduler.forecast.moving import with_moves
 
 PLANNED = 500
-"""The number of waiting podgroups that each plan covers, counted from the first."""
+"""The number of waiting podgroups that each plan covers: the first ones in the order of
+promises.
+"""
 PODS = 10_000
 """The number of tasks that fit on an added node if only its resources are stated."""
 HOSTNAME = "kubernetes.io/hostname"
@@ -97,7 +99,7 @@ def compare(
 ) -> Comparison:
     """Return the starts in the plans of both snapshots. The submissions wait behind all other work
     of the second snapshot. With `moves`, running work is first moved in the second snapshot, as the
-    action consolidate does it.
+    action consolidate would move it.
     """
     with_new = replace(
         changed,

@@ -73,7 +73,9 @@ class WithFallbacks:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Try `request.selector`, then each fallback in its place."""
+        """Pick a node with the selector of `request` or, if that yields no available node, with
+        each fallback in turn.
+        """
         busy: Placed | None = None
         noes: list[Rejection] = []
         for selector in (request.selector, *self.fallbacks):
@@ -98,8 +100,8 @@ def random_flagged(flags: Flags, excluded: list[int], rng: RandomSource) -> int 
 
 
 def _least_final(noes: list[Rejection]) -> Rejection:
-    """Return the first rejection that is not final. If all are final, return the rejection of the
-    first selector as infeasible.
+    """Return the first rejection with the reason "unavailable". If there is none, return an
+    "infeasible" rejection with the reasons of the first selector.
     """
     turned_away: tuple[TurnedAway, ...] = noes[0].turned_away
     for no in noes:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Average:
-    """An exponential average. Each sample moves it toward the sample by the fraction `weight` of
-    the distance. It begins with the first sample.
+    """An exponential average. Its first value is the first sample. Each further sample moves it by
+    the fraction `weight` of the distance to the sample.
     """
 
     value: float = 0.0

@@ -99,8 +99,8 @@ class ClusterNodes:
     def count_in(self, node_id: str, request: ResourceSet, is_available: bool) -> None:
         """Count a request that was just sent to a node, until the node's next report includes it.
 
-        With `is_available` the request counts as running, and otherwise as waiting there. So a
-        series of choices does not pick the same node each time.
+        With `is_available` the request counts as running there, and otherwise as waiting there.
+        Without this count, a series of choices would pick the same node each time.
         """
         self._counted.add(node_id)
         if is_available:
@@ -158,8 +158,8 @@ def _extent(row: NodeRow) -> object:
 
 
 def _whole(row: NodeRow) -> ResourceSet:
-    """Return the node's totals, including those of closed devices. These count because they may be
-    reopened before the request runs.
+    """Return the node's totals. They include closed devices, because these may be opened again
+    before the request runs.
     """
     counts = {name: float(len(left)) for name, left in row.devices.items()}
     total = dict(row.total)

@@ -57,10 +57,10 @@ def pick_node(
 
     An actor that requests no resources goes to a random node, because otherwise all such actors
     would pile up on one node. There are two exceptions: a hard affinity names the node, and the
-    policy `selector` chooses for such actors, too. DEFAULT takes the preferred node at once if it
-    is available, however busy it is. The preferred node is the one that holds most bytes of the
-    arguments or, if none does, the local node, unless the policy treats the local node like all
-    others.
+    policy `selector` chooses for such actors, too. If the preferred node is available, DEFAULT
+    takes it without comparing it with others, however busy it is. The preferred node is the one
+    that holds most bytes of the arguments. If no node holds any, it is the local node; a policy
+    that treats the local node like all others then compares the nodes.
     """
     is_hard_affinity = isinstance(strategy, NodeAffinity) and not strategy.soft
     chooses_itself = is_hard_affinity or isinstance(strategy, Selector)

@@ -31,7 +31,7 @@ def explain_outcome(kind: str, name: str, outcome: Outcome) -> Explanation:
 
 
 def explain_waiting(kind: str, name: str, *reasons: Reason) -> Explanation:
-    """Return an explanation with these reasons."""
+    """Return an explanation that a task or actor waits for these reasons."""
     return Explanation(snapshot="", name=name, kind=kind, waits=True, reasons=list(reasons))
 
 

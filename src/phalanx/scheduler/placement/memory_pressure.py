@@ -43,7 +43,7 @@ def kills_by_time(
     idle_bytes: int = IDLE_WORTH_ENDING_BYTES,
 ) -> tuple[Kill, ...]:
     """Return the workers to end, in order, so that at most `threshold_bytes - buffer_bytes` stay in
-    use. There are none while no more than `threshold_bytes` is used.
+    use. Return none if at most `threshold_bytes` are in use.
 
     Large idle workers come first, the largest before the others. Then come workers with retriable
     tasks, then all other busy workers. In both groups the newest task comes first, so that the

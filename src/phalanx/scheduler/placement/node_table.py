@@ -189,8 +189,8 @@ class NodeTable:
         self.put(self.states[self.row_of[node_id]].without(request))
 
     def column(self, kind: dict[str, Amounts], name: str) -> Amounts:
-        """Return the amount of one resource on each node. `kind`: `total`, `available`, `load`,
-        `whole` or `share`.
+        """Return the amount of one resource on each node. `kind`: one of the table's mappings
+        `total`, `available`, `load`, `whole` and `share`.
         """
         found = kind.get(name)
         if found is None:
@@ -200,7 +200,9 @@ class NodeTable:
         return found
 
     def _respace(self, first: int, moved: Callable[[AnyArray], AnyArray]) -> None:
-        """Insert an entry for the row `first` into all columns, or remove it."""
+        """Insert an entry for the row `first` into all columns, or remove it. `moved`: the function
+        that does this to one column.
+        """
         for kind in (self.total, self.available, self.load, self.whole, self.share):
             for name in kind:
                 kind[name] = moved(kind[name])
@@ -212,7 +214,9 @@ class NodeTable:
         self.generation += 1
 
     def _write(self, row: int, node: NodeState, before: NodeState | None) -> None:
-        """Write a row. Values that are the same in `before` are skipped, as most are."""
+        """Write a row. `before`: the node's former state; values that are the same in it are not
+        written again.
+        """
         self.is_schedulable[row] = node.is_schedulable
         if before is None or node.load != before.load:
             self._write_amounts(row, node, self.load, node.load)
@@ -247,7 +251,9 @@ class NodeTable:
 
 
 def _in_turns(left: tuple[int, ...], cards: Cards) -> tuple[int, ...]:
-    """Return the units left on each card for a request that shares the card by time."""
+    """Return the units left on each card for a request that shares a card by time. Cards that are
+    shared in another mode have none.
+    """
     return tuple(
         units if units == SCALE or cards.mode_of(number) in ("", TIME) else 0
         for number, units in enumerate(left)

@@ -30,8 +30,8 @@ class PlacementPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return self.policy in ("default", "least-waiting")
 
     def spreading(self, threshold: float | None) -> PlacementPolicy:
-        """Return the policy `hybrid` with this threshold, if a threshold is given and this is the
-        default policy; otherwise this policy.
+        """Return the policy `hybrid` with this threshold if this is the default policy and a
+        threshold is given. Otherwise return this policy.
         """
         if threshold is None or self.policy != "default":
             return self

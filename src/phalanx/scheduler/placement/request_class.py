@@ -194,8 +194,8 @@ class RequestClass:
         return self._nodes.column(self._nodes.total, name)
 
     def gpu_units(self) -> Amounts:
-        """Return how many units of GPUs the request would get on each node, by the memory of the
-        node's largest card.
+        """Return how many units of GPUs the request would take on each node. A request for GPU
+        memory is converted by the memory of the node's largest card.
         """
         ask, nodes = self._ask, self._nodes
         if ask is None or not ask.memory:
@@ -206,9 +206,9 @@ class RequestClass:
         return units
 
     def _free(self, name: str, units: int) -> Amounts:
-        """Return how much of a resource is free on each node for a demand of `units`. For numbered
-        devices, only whole devices count or, below one device, the largest free share of one
-        device.
+        """Return how much of a resource is free on each node for a demand of `units`. Of numbered
+        devices, only devices that are entirely free count. For a demand below one device, the
+        largest free share of one device counts instead.
         """
         nodes = self._nodes
         if self._ask is not None:
@@ -248,8 +248,8 @@ def _tell(turned_away: list[TurnedAway], found: TurnedAway) -> None:
 
 
 def _short(kind: Filter, name: str, units: int, has: Amounts) -> TurnedAway:
-    """Return the entry for the nodes that a filter turns away. `has`: the amounts of these
-    nodes.
+    """Return the entry of a rejection for the nodes that a filter turns away. `has`: how much of
+    the resource each of these nodes has.
     """
     most = int(has.max()) if has.size else 0
     return TurnedAway(

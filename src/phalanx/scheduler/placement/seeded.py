@@ -1,6 +1,4 @@
-"""A source of random numbers with a seed, for code whose caller provides no source, such as tables
-of cases.
-"""
+"""A random generator with a seed, for code whose caller provides none, such as tables of cases."""
 
 from __future__ import annotations
 

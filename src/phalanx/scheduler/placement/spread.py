@@ -48,8 +48,8 @@ class RandomAvailable:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Return an available node, and never a busy one: an asker that asks again gets another
-        random node.
+        """Return an available node, and never a busy one: if the request is made again, it goes to
+        another random node.
         """
         known = view.of(request)
         if len(view.nodes):

@@ -14,8 +14,8 @@ import msgspec
 from phalanx.scheduler.placement.labels import ANY_NODE, LabelSelector, condition
 
 WHOLE_GROUP = -2
-"""The index that stands for any bundle of the group. While a bundle waits for a new place, it
-stands for no bundle.
+"""In place of a bundle's index: any bundle of the group. While a bundle of the group waits for a
+new place, this index stands for no bundle.
 """
 
 

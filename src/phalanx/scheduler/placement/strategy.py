@@ -65,8 +65,9 @@ def reject(
     asking: Asking,
     turned_away: Mapping[Filter, Flags] = NOBODY_ELSE,
 ) -> Rejection:
-    """Return the rejection of a strategy that found no node, with the number of nodes that each
-    filter turned away. `turned_away`: the entries of the strategy's own filters.
+    """Return the rejection of a strategy that found no node. It has the number of nodes that each
+    filter turned away. `turned_away`: for each filter of the strategy's own, a mask of the nodes
+    that it turned away.
     """
     excluded = np.zeros(len(view.nodes), np.bool_)
     excluded[excluded_rows(view, asking)] = True

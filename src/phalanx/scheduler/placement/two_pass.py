@@ -16,8 +16,9 @@ class TwoPassRandom:
     """Picks a random node whose available amounts, minus the queued ones, are enough. If there is
     none, picks a random feasible node.
 
-    Random choices need no agreement among the deciding processes. If these compared nodes by
-    outdated reports, all of them would send their requests to the same node at once.
+    Several processes decide without knowing of each other. If they compared nodes by outdated
+    reports, all of them would send their requests to the same node at the same time. Random choices
+    avoid this.
     """
 
     def pick(

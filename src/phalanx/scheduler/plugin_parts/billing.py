@@ -1,4 +1,4 @@
-"""The price of work for its user, and the time for which usage is remembered."""
+"""The price of work for its user, and how fast past usage is forgotten."""
 
 from __future__ import annotations
 

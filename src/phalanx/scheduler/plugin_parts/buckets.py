@@ -20,8 +20,8 @@ _MIB = 1024 * 1024
 
 @dataclass(kw_only=True)
 class Wishes:
-    """The pairs of roles that a job wants together or apart. `order` and `strength` have a number
-    for each role.
+    """The wishes of a job about its roles: `together` and `apart` have pairs of roles. `order` and
+    `strength` have a number for each role.
     """
 
     together: set[tuple[str, str]] = field(default_factory=set)
@@ -58,8 +58,8 @@ def wishes_of(annotations: Mapping[str, str], roles: set[str]) -> Wishes | None:
 
 
 class Bucket:
-    """Tasks that are not placed yet, the sum of their requests, and the nodes of the bucket's
-    placed tasks.
+    """Tasks of one bucket that are not placed yet, the sum of their requests, and the nodes of the
+    bucket's placed tasks.
     """
 
     __slots__ = ("index", "on_node", "placed", "request", "roles", "tasks", "weight")
@@ -100,8 +100,8 @@ class Buckets:
         return (-self._wishes.order.get(role, 0), -self._wishes.strength.get(role, 0))
 
     def repulsion(self, role: str, node: int) -> int:
-        """Return, as a negative number, how many tasks on the node should not share the node
-        with the role.
+        """Return how many tasks on the node should be apart from tasks of the role, as a negative
+        number.
         """
         return self._pull(role, self._on_node.get(node, {}), only_apart=True)
 

@@ -1,7 +1,8 @@
-"""Sets of cards inside a node: how many are bound, and which are free beside them.
+"""Sets of cards inside a node: how many sets are bound to owners, and how many of the other sets
+are free.
 
-Cards have no position, so only the number of sets matters. A set of a level is split into sets of
-the level below when one of its parts is bound.
+Any cards can form a set, so only the numbers of sets are computed. A set of a level is split into
+sets of the level below when one of its parts is bound.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ CARD = 1000
 
 
 class CardSets:
-    """The levels of sets inside nodes. `sizes`: the numbers of cards of the sets. `levels`: the
-    level of each owner's cells; all other owners hold single cards.
+    """The levels of sets inside nodes. `sizes`: the number of cards in a set, by level. `levels`:
+    the level of the cells that each owner is promised; an owner without a promise holds single
+    cards.
     """
 
     def __init__(self, sizes: Sequence[int], levels: Mapping[str, int]) -> None:
@@ -35,8 +37,9 @@ class CardSets:
         return own
 
     def free(self, cards: int, held: Mapping[str, int]) -> list[int]:
-        """Return for each level the number of free sets of a node's cards that are in no larger
-        free set. A negative number means that more cards are held than the node has.
+        """Return for each level the number of free sets among a node's `cards`. A set that is a
+        part of a larger free set does not count. A negative number means that more cards are held
+        than the node has.
         """
         own = self.own(held)
         opened = 0

@@ -29,8 +29,8 @@ _UNKNOWN = -1
 
 
 class CardState(msgspec.Struct, frozen=True, array_like=True):
-    """The cards of one node: the units that each card has left, the memory of a card in bytes where
-    `cards` does not tell it, and facts about the cards.
+    """The cards of one node: the units that each card has left, facts about the cards, and the
+    memory in bytes of each card whose memory is not among these facts.
     """
 
     left: tuple[int, ...]
@@ -39,9 +39,9 @@ class CardState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Answers:
-    """The answers to one request, by the number of the state. `rooms` is how often the request has
-    room, counted up to `counted`. `after` is the state that follows when the request gets its
-    cards, and these cards.
+    """The answers to one request, by the number of the state. `rooms`: how many such requests have
+    room one after another, counted up to `counted`. `after`: the state that follows when the
+    request gets its cards, and these cards.
     """
 
     __slots__ = ("after", "counted", "rooms")
@@ -65,12 +65,14 @@ class CardStates:
         return self._numbered(CardState((SCALE,) * count, memory, cards))
 
     def after(self, ask: CardAsk) -> Mapping[int, tuple[int, Taken]]:
-        """Return the answers of `take` that are known for a request, by state."""
+        """Return, by state, those results of `take` for a request that have been computed
+        already.
+        """
         return self._answers_to(ask).after
 
     def take(self, state: int, ask: CardAsk) -> tuple[int, Taken]:
-        """Return the state after a request got its cards, and these cards. Without room, the state
-        stays the same.
+        """Return the state that follows when a request gets its cards, and these cards. Without
+        room, the state stays the same.
         """
         after = self._answers_to(ask).after
         found = after.get(state)
@@ -85,14 +87,16 @@ class CardStates:
         return found
 
     def take_card(self, state: int, ask: CardAsk, card: int) -> tuple[int, Taken]:
-        """Return the same as `take` for a request that got a part of this card."""
+        """Return the state that follows when a request gets a part of the card `card`, and the
+        cards that it gets. If the card has no room, the request gets another card.
+        """
         _, memory, cards = self._open(state)
         units = ask.units_on(cards.memory_of(card, memory))
         return self.take_these(state, ask, ((card, units or SCALE + 1),))
 
     def take_these(self, state: int, ask: CardAsk, taken: Taken) -> tuple[int, Taken]:
-        """Return the same as `take` for a request that got these cards. If these cards have no
-        room, the request gets other cards.
+        """Return the state that follows when a request gets the cards `taken`, and these cards. If
+        they have no room, the request gets other cards.
         """
         left, memory, cards = self._open(state)
         if any(left.get(number, 0) < units for number, units in taken):
@@ -103,7 +107,7 @@ class CardStates:
         return self._numbered(CardState(tuple(left.values()), memory, cards)), taken
 
     def give_back(self, state: int, taken: Taken) -> int:
-        """Return the state after a request gave its cards back."""
+        """Return the state that follows when a request gives the cards `taken` back."""
         left, memory, cards = self._open(state)
         modes = list(cards.modes)
         for number, units in taken:

@@ -26,10 +26,10 @@ from phalanx.scheduler.plugin_parts.cells import Cells
 _STARTED = (j.RUNNING, j.BOUND)
 """The statuses of work that may be evicted: it runs, or is on its way to its node."""
 _TRIES = 32
-"""How many times places are looked for, if other plugins spare victims that were chosen."""
+"""How many times places are looked for, if other plugins protect work that would have to leave."""
 _FEW = 32
-"""The largest number of victims in the own queue for which the search checks one by one whether
-they can stay.
+"""If at most this many tasks of the own queue must leave, the search checks for each of them
+whether it can stay.
 """
 
 
@@ -88,8 +88,8 @@ class CellBinding:
             self._loose[node] += sign * self._cluster.eq_class[t].request
 
     def has_given(self, t: int, nodes: Indexes) -> bool:
-        """Whether the last answer of `places` included the task and used all of these nodes. If
-        there is only one node, it must be the task's own.
+        """Whether the last answer of `places` included the task and used all of `nodes`. If `nodes`
+        has a single node, the answer must have given this node to the task.
         """
         if t not in self._given:
             return False
@@ -114,8 +114,8 @@ class CellBinding:
         return Places(nodes=nodes, among=search.among(), chooser=self._name, victims=victims)
 
     def _places(self, ask: PlacesAsk, search: _Search) -> tuple[list[int], list[int]]:
-        """Return a node for each task, or -1 where there is none, and the work that must leave. If
-        places need evictions that are not allowed or would not be enough, no work is evicted.
+        """Return a node for each task (-1 for none), and the work that must leave. If evictions are
+        not allowed or would not be enough, no work is evicted.
         """
         cluster = self._cluster
         idle = np.minimum(cluster.idle, cluster.future) if cluster.is_apart else cluster.future
@@ -125,8 +125,8 @@ class CellBinding:
         return self._evicting(ask, search) if ask.evicts and not _all(found) else (found, [])
 
     def _evicting(self, ask: PlacesAsk, search: _Search) -> tuple[list[int], list[int]]:
-        """Return places for which work must leave, and the work that must leave. If the places are
-        too few, return no places.
+        """Return places for the tasks, and the work that must leave for them. If not all tasks get
+        places, return no place for any.
         """
         cluster = self._cluster
         room = cluster.future + self._room_of_loose(ask.job)
@@ -145,7 +145,9 @@ class CellBinding:
         return [-1] * len(ask.tasks), []
 
     def _may_reserve(self, ask: PlacesAsk) -> bool:
-        """Whether an action will later ask for these places, and evict work there."""
+        """Whether an action will ask for the places of these tasks later in the cycle, and evict
+        work there.
+        """
         session, job = self._session, ask.job
         if ask.evicts or job.has_topology() or "reclaim" not in session.config.actions:
             return False
@@ -192,9 +194,9 @@ class CellBinding:
     def _victims(
         self, ask: PlacesAsk, nodes: Sequence[int], own: Sequence[int]
     ) -> tuple[list[int], int]:
-        """Return the work that must leave so that the tasks have room on their nodes. `own`: work
-        of the job's queue that leaves in any case. The second result is a node on which other
-        plugins protect too much of the work; -1 if there is none.
+        """Return the work that must leave so that the tasks have room on their nodes, and -1. If
+        other plugins protect too much work on one of the nodes, return no work, and that node.
+        `own`: work of the job's queue that leaves in any case.
         """
         cluster = self._cluster
         tasks: dict[int, list[int]] = {}
@@ -263,8 +265,8 @@ class CellBinding:
         return session.sort_victims(victims, t)
 
     def _least(self, search: _Search, room: Counts, lower: Sequence[int]) -> list[int]:
-        """Return the smallest part of `lower` whose eviction gives all tasks places; nothing if
-        even the eviction of all of `lower` is not enough.
+        """Return as few tasks of `lower` as possible whose eviction gives all tasks places. Return
+        nothing if even the eviction of all of `lower` is not enough.
         """
         future = self._cluster.future
 
@@ -328,9 +330,9 @@ class _Search:
             want.allowed[node] = False
 
     def find(self, now: Counts, room: Counts, gone: Sequence[int] = ()) -> list[int]:
-        """Return a node for each task, or -1 where there is none. `now`: the free room. `room`: the
-        free room, together with the room of work that may leave. `gone`: guaranteed work of the
-        queue that leaves.
+        """Return a node for each task, or -1 where there is none. `now`: the free amounts on each
+        node. `room`: the same with the amounts of work that may leave. `gone`: guaranteed work of
+        the queue that leaves in any case.
         """
         cluster, cells = self._cluster, self._cells
         if gone:

@@ -2,10 +2,10 @@
 free cells that the promises to others do not need.
 
 The search binds virtual cells to places: it decides which free cell an owner gets. It prefers, in
-this order, cells that hold many of the tasks, cells where little work must leave, cells that the
-owner's own work leaves, cells whose binding splits no larger free cell, and nodes with little room.
-These preferences never endanger the promises, because `Cells.try_to_take` allows no choice that
-would.
+this order, cells that hold many of the tasks, cells where little work must leave, cells from which
+work of the owner itself is evicted, cells whose binding splits no larger free cell, and nodes with
+little room. These preferences never endanger the promises, because `Cells.try_to_take` allows no
+choice that would.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Rooms(NamedTuple):
     """The room on each node, by resource. `now`: the room that is free, or will be once leaving
     tasks are gone. `all`: the room once all work that may be evicted is gone, too; `now` itself if
     nothing may be evicted. `gpu`: the index of the resource that counts cards. `left`: the nodes
-    that work of the owner leaves for the tasks.
+    from which work of the owner is evicted for the tasks.
     """
 
     now: Room
@@ -113,7 +113,9 @@ class _Search:
         return self._in_node(count) if self._inside else self._in_cell(count)
 
     def _take(self, node: int, count: int) -> str | bool:
-        """Take cells for tasks on a node. Returns whether the promises allow this."""
+        """Take cells for tasks on a node, unless the promises forbid it. Returns whether the cells
+        were taken.
+        """
         if not self._want.units:
             return True
         self._fault = self._cells.try_to_take(self._owner, node, self._want.units * count)
@@ -138,7 +140,7 @@ class _Search:
                 self._fits[node] = False
 
     def _times(self, nodes: Indexes, most: int) -> Indexes:
-        """Return how many of the tasks each of these nodes has room for, at most `most`."""
+        """Return for each of these nodes how many of the tasks have room there, at most `most`."""
         times: Indexes = np.full(len(nodes), most, dtype=np.int64)
         if most > 1:
             for r, amount in zip(self._want.asked, self._want.request.tolist(), strict=True):
@@ -146,7 +148,9 @@ class _Search:
         return times
 
     def _evicted(self, nodes: Indexes, times: Indexes) -> Indexes:
-        """Return a measure of the work that must leave each node for this many tasks."""
+        """Return for each of these nodes a measure of how much work must leave it, if `times` tasks
+        go there.
+        """
         out: Indexes = np.zeros(len(nodes), dtype=np.int64)
         if not self._evicts:
             return out
@@ -160,8 +164,8 @@ class _Search:
     # -- tasks without cards --------------------------------------------------------------------
 
     def _beside(self) -> tuple[int, int]:
-        """Return a node for one task without cards. Work is evicted for the task only in cells that
-        are bound to the owner.
+        """Return a node for one task without cards, and 1; (-1, 0) if there is none. Work is
+        evicted for the task only in cells that are bound to the owner.
         """
         nodes = np.flatnonzero(self._fits)
         nodes = nodes[self._bound(nodes) | (self._evicted(nodes, _ones(nodes)) == 0)]
@@ -173,7 +177,9 @@ class _Search:
         return int(nodes[_first(np.arange(len(nodes)), keys)]), 1
 
     def _may_leave(self, node: int) -> bool:
-        """Whether a task may have the node on which it was promised room."""
+        """Whether a task may go to the node on which it was promised room: it requests cards, or no
+        work must leave the node for it.
+        """
         here = np.array([node])
         return bool(self._want.units or not self._evicted(here, _ones(here))[0])
 
@@ -216,8 +222,8 @@ class _Search:
         return -1, 0
 
     def _in_order(self, nodes: Indexes, keys: Sequence[Key]) -> Iterator[int]:
-        """Yield positions of nodes in the order of the keys. After the promises have refused one
-        node, all nodes of its kind are left out.
+        """Yield positions of nodes in the order of the keys. If the promises refuse the yielded
+        node, all nodes of its kind (`Cells.kinds`) are left out.
         """
         at = np.arange(len(nodes))
         kinds: Indexes | None = None
@@ -230,14 +236,16 @@ class _Search:
             at = at[kinds[at] != kinds[chosen]]
 
     def _away(self, nodes: Indexes) -> Indexes:
-        """Return 0 for nodes that work of the owner leaves, and 1 for the others."""
+        """Return 0 for each node from which work of the owner is evicted, and 1 for the others."""
         away: Indexes = np.array(
             [node not in self._left for node in nodes.tolist()], dtype=np.int64
         )
         return away
 
     def _take_best(self, nodes: Indexes, count: int) -> tuple[int, int]:
-        """Take room in cells that are bound to the owner already."""
+        """Take room on the best of these nodes, in cells that are bound to the owner already.
+        Returns the node, and how many tasks go there.
+        """
         times = self._times(nodes, count)
         keys: list[Key] = [self._evicted(nodes, _ones(nodes))] if self._evicts else []
         at = _first(np.arange(len(nodes)), (*keys, self._room[nodes, self._gpu]))
@@ -268,7 +276,9 @@ class _Search:
         return -1, 0
 
     def _begun(self) -> list[int]:
-        """Return the nodes where a set of cards is bound to the owner and not used up."""
+        """Return the nodes on which a set of cards is bound to the owner and has unused cards, the
+        best node first.
+        """
         cells, owner = self._cells, self._owner
         nodes = [node for node in cells.begun(owner) if self._fits[node] and cells.owner[node] < 0]
         if len(nodes) < 2:

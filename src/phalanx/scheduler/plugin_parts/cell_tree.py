@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 Shape: TypeAlias = "int | tuple[tuple[tuple[int, Shape], int], ...]"
-"""A node's number of cards, or the levels and shapes of a group's parts with their counts."""
+"""The shape of a node is its number of cards. The shape of a group has, for each level and shape of
+its parts, the number of these parts.
+"""
 
 
 _NOTHING: Counter[tuple[int, Shape]] = Counter()

@@ -3,14 +3,14 @@
 The levels of cells are, from the smallest: sets of cards of one node, whole nodes, and groups of
 nodes. Each owner is promised a number of cells of one level. While an owner holds a card in a cell,
 the cell is bound to the owner, and no other owner may hold a card there. All other cells stay
-unbound, so a promise is for any free cell of the level. As in buddy allocation, a cell is split
-into the cells of the next level when one of its parts is bound, and it is whole again once nothing
-in it is held.
+unbound: a promise names no particular cell, and any free cell of the level can fulfil it. As in
+buddy allocation, a cell is split into the cells of the next level when one of its parts is bound,
+and it is whole again once nothing in it is held.
 
 `fault` checks the rule of safety: an owner may not take a card if the free cells would then cover
 fewer of the promises that are not bound yet. Therefore the promises can be kept, wherever other
 owners run their work. If the cluster is too small for all promises, for example because nodes
-broke, no owner may increase what is lacking.
+broke, no owner may take a card that would increase the number of lacking cells.
 
 Cards inside a node are only counted: a cell of four cards is any four cards of the node.
 """
@@ -143,7 +143,9 @@ class Cells:
         return self._broken[index]
 
     def begun(self, owner: str) -> Iterable[int]:
-        """Return the nodes on which `slack` is not 0."""
+        """Return the nodes on which bound sets of cards of the owner have unused units
+        (`slack`).
+        """
         return self._begun[owner]
 
     def slack(self, owner: str, node: int) -> int:
@@ -155,8 +157,8 @@ class Cells:
         return self._inside.sets(level, units) * self._sizes[level] * CARD - units
 
     def lacking(self) -> list[int]:
-        """Return, for each level, how many promised cells are neither bound nor covered by a free
-        cell.
+        """Return, for each level, how many promised cells are not bound, and could not be bound
+        because too few cells are free.
         """
         if self._lacking is None:
             self._lacking = self._lack()
@@ -212,8 +214,8 @@ class Cells:
         return found
 
     def try_to_take(self, owner: str, node: int, units: int) -> str | None:
-        """Take units of a node's cards for an owner, if no fault forbids that. Otherwise, return
-        the fault.
+        """Take units of a node's cards for an owner, and return None. If a fault forbids that, take
+        nothing and return the fault.
         """
         promise = self.promises.get(owner)
         if promise is None or not self.nodes[node].shape:
@@ -240,8 +242,8 @@ class Cells:
     def _fault_of_taken(
         self, owner: str, node: int, promise: Promise, before: int, lacked: list[int]
     ) -> str | None:
-        """Return why the promises do not allow what was taken last; None if the promises allow
-        it.
+        """Return why the promises forbid the units that were taken last; None if the promises allow
+        them.
         """
         if self._bound[owner] == before:
             return None
@@ -257,7 +259,9 @@ class Cells:
         return bool(node.held) and min(self._inside.free(node.shape, node.held)) < 0
 
     def faults(self, owner: str, units: int) -> tuple[list[str | None], npt.NDArray[np.int64]]:
-        """Return the different answers of `fault`, and the index of the answer for each node."""
+        """Return the answers that `fault` gives, each only one time, and for each node the index of
+        its answer.
+        """
         answers: list[str | None] = [None, OUTSIDE, BOUND_TO_OTHERS]
         at = np.ones(len(self.nodes), dtype=np.int64)
         promise = self.promises.get(owner)
@@ -400,7 +404,7 @@ class Cells:
 
     def _mark(self, cell: Cell, around: tuple[Shape, ...]) -> None:
         """Record for each node of a cell the free groups that contain the node. `around`: the
-        shapes of the free groups that contain the cell.
+        shapes of the free groups that contain the whole cell.
         """
         if cell.number >= 0:
             nodes: int | npt.NDArray[np.int64] = cell.number

@@ -1,4 +1,4 @@
-"""Explains why a podgroup without room cannot reclaim room from other queues."""
+"""Explains why no room is reclaimed from other queues for a podgroup that has no room."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def why_nothing_is_taken_back(
     count: int,
     resources: Sequence[str],
 ) -> list[Rejection]:
-    """Return, for each resource that nodes lack, why reclaim makes no room for `count` more tasks:
-    either the job's queue deserves no more of it, or all other queues are entitled to what they
-    hold of it. If another queue holds too much of a resource, no reason is returned for this
-    resource.
+    """Return, for each resource in `resources`, which nodes lack, why reclaim makes no room for
+    `count` more tasks. Either the job's queue deserves no more of the resource, or each other queue
+    is entitled to the amount that it holds. If another queue holds more of a resource than it is
+    entitled to, there is no reason for this resource.
     """
     out = []
     for name in resources:

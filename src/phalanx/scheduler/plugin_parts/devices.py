@@ -13,7 +13,7 @@ from phalanx.scheduler.cycle.session import Session
 def numbered_devices(
     session: Session, plugin: str, counts: Sequence[int] | Counts, most: int
 ) -> Counts:
-    """Return each node's number of devices, at most `most`. If a number is reduced, the plan gets a
+    """Return each node's number of devices, but at most `most`. If a node has more, the plan gets a
     warning.
     """
     given = np.asarray(counts, dtype=np.int64)

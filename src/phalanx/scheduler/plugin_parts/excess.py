@@ -8,9 +8,9 @@ victim uses. With two resources, two queues can then take the same room from eac
 
 Here only the resources that are short on the node count. The reclaiming queue must stay within its
 deserved amount of each of them, and the victim's queue must exceed its deserved amount of at least
-one. So a queue stays within its deserved amounts of these resources when it gets work by reclaim,
-and that work cannot be reclaimed again because of them. If a queue's quota names no short resource,
-the resources that it names decide.
+one. So a queue for which room was reclaimed is still within its deserved amounts of these
+resources, and its new work cannot be reclaimed because of them. If a queue's quota names no short
+resource, the resources that it names decide.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from phalanx.scheduler.cycle.amounts import EPSILON, Amount, Counts, Dimensions,
 
 
 def short_of(dims: Dimensions, room: Counts, request: Counts) -> Flags:
-    """Return the resources that a node lacks.
+    """Return a mask of the requested resources that a node lacks.
 
-    If the node's sums are enough (for example, if only no single device has enough), return all
+    If the sums over the node's devices are enough, although no single device has enough, return all
     requested resources.
     """
     asked = (request > 0) & dims.compared
@@ -34,8 +34,8 @@ def short_of(dims: Dimensions, room: Counts, request: Counts) -> Flags:
 def may_take(
     dims: Dimensions, used: Vector, deserved: Amount, request: Vector, short: Flags
 ) -> bool:
-    """Whether a queue is entitled to more of the resources that are short. `used`: the amounts that
-    the queue uses, including this request.
+    """Whether a queue may take more of the resources in the mask `short`. `used`: the amounts that
+    the queue uses, with this request added.
     """
     within = used - deserved.v < EPSILON
     named = _named(dims, deserved)
@@ -46,8 +46,8 @@ def may_take(
 
 
 def may_lose(dims: Dimensions, held: Vector, deserved: Amount, load: Vector, short: Flags) -> bool:
-    """Whether a task of a queue that holds `held` may have to give up some of the short resources.
-    `load`: the task's request.
+    """Whether a queue that holds the amounts `held` may lose a task because of the resources in the
+    mask `short`. `load`: the task's request.
     """
     uses = (load > 0) & dims.compared & short
     within = held - deserved.v < EPSILON

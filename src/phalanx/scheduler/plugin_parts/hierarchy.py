@@ -69,7 +69,7 @@ class ShareTree:
 
     @property
     def root(self) -> Branch:
-        """The root of the tree. All levels are first updated from the jobs."""
+        """The root of the tree. Before it is returned, all levels are updated from the jobs."""
         if self._is_stale:
             self._is_stale = False
             self._refresh(self._root, (self.allocated < self._total) & self._of)
@@ -78,8 +78,8 @@ class ShareTree:
     def put(
         self, path: list[str], weights: list[str], job: str, held: Vector, request: Counts
     ) -> None:
-        """Set the amounts that a job holds. The levels above it are updated when they are read
-        next.
+        """Set the amounts that a job holds and requests. The levels above the job are updated when
+        `root` is read the next time.
         """
         branch = self._root
         for i, name in enumerate(path[1:], 1):
@@ -127,8 +127,9 @@ def weight_of(weights: list[str], i: int) -> float:
 
 
 def _saturated(held: Vector, request: Vector, demanding: Flags) -> bool:
-    """Return whether the branch can get no more: of some resource it holds everything that it
-    requested, or it requests a resource of which nothing is left.
+    """Return whether a branch can get no more: it holds all of its request of some resource, or it
+    requests a resource of which the cluster has nothing left. `demanding`: a mask of the resources
+    of which something is left.
     """
     asked = request != 0
     has_all = (held != 0) & asked & (held >= request)

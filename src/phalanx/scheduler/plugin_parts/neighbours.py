@@ -20,8 +20,8 @@ from phalanx.scheduler.cycle.specs import PodTerm, Spread
 
 
 class Neighbours:
-    """Answers questions about the tasks on nodes. Each answer is computed when it is asked for, so
-    that only classes with such rules cost time.
+    """Answers questions about the tasks on nodes. An answer is computed only when it is needed, so
+    that only classes with rules about other tasks cost time.
     """
 
     def __init__(self, session: Session) -> None:
@@ -35,7 +35,7 @@ class Neighbours:
         self._domains: dict[str, list[str | None]] = {}
 
     def _domain(self, key: str) -> list[str | None]:
-        """Return each node's value of a label."""
+        """Return the value of a label on each node; None for a node without the label."""
         known = self._domains.get(key)
         if known is None:
             known = self._domains[key] = [labels.get(key) for labels in self._cluster.labels]
@@ -86,8 +86,8 @@ class Neighbours:
         return good
 
     def apart(self, rows: Rows, ask: Ask) -> Flags:
-        """Return a mask of the nodes on which no anti-affinity is violated: the asker's, or that of
-        a task on the node.
+        """Return a mask of the nodes where neither the asker's anti-affinity nor that of a placed
+        task is violated.
         """
         affinity = ask.eq_class.shape.affinity
         mine = affinity.pod_anti_required if affinity else ()
@@ -146,8 +146,8 @@ class Neighbours:
         return good
 
     def _spread_counts(self, rule: Spread, ask: Ask) -> dict[str, int]:
-        """Return the number of matching tasks in each domain that the asker's own selector
-        allows.
+        """Return, for each domain with nodes that the asker's own selector allows, the number of
+        matching tasks in it.
         """
         cluster = self._cluster
         domain = self._domain(rule.topology_key)

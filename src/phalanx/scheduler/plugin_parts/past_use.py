@@ -1,4 +1,5 @@
-"""Usage with a half-life, computed exactly: an amount, and the time for which it is valid.
+"""Usage with a half-life, computed exactly. It is stored as an amount and the time at which it had
+this amount.
 
 After `half_life_s` seconds, half of the usage is left. Running work adds `rate` in every second.
 One unit added at time s counts 2^(-(t - s) / H) at time t, so work that runs from s to t adds the
@@ -17,7 +18,9 @@ from typing import NamedTuple
 
 
 class Use(NamedTuple):
-    """An amount of usage (billing units times seconds) at the time `at` (seconds)."""
+    """An amount of usage (billing units times seconds), as it counted at the time `at`
+    (seconds).
+    """
 
     amount: float
     at: float
@@ -28,8 +31,8 @@ class Use(NamedTuple):
 
 
 def accrued(rate: float, elapsed_s: float, half_life_s: float) -> float:
-    """Return the usage that work of this rate has added in the last `elapsed_s` seconds, as it
-    counts at their end.
+    """Return how much the usage that work of this rate added in the last `elapsed_s` seconds counts
+    now.
     """
     decay = math.log(2) / half_life_s
     return rate / decay * -math.expm1(-max(elapsed_s, 0.0) * decay)

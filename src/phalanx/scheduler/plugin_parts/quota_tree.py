@@ -97,9 +97,10 @@ class QuotaTree:
         return True
 
     def descend(self, top: QuotaNode) -> None:
-        """Compute the capabilities of the queues below `top`, from parent to child. For resources
-        that its own capability does not name, a child inherits its parent's. Its real capability
-        excludes the guarantees of its siblings, and is at most its capability.
+        """Compute the capabilities of the queues below `top`, from parent to child. If a child's
+        capability does not name a resource, the child inherits its parent's amount of that
+        resource. The real capability of a child excludes the guarantees of its siblings, and is at
+        most its capability.
         """
         children = [self.nodes[c] for c in top.children]
         guaranteed = deserved = None

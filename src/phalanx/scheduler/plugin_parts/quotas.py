@@ -1,5 +1,5 @@
-"""The common part of the plugins proportion and capacity, in which queues deserve amounts by weight
-or declare them.
+"""The common part of two plugins: in `proportion` queues deserve amounts by their weights, and in
+`capacity` they declare the amounts that they deserve.
 
 Source: Volcano's proportion and capacity plugins.
 """
@@ -93,7 +93,9 @@ def admit(session: Session, job: Job, chain: Sequence[Holding], plugin: str) -> 
 def above(
     cluster: Cluster, reason: str, queue: int, used: Vector, limit: Vector, request: Vector
 ) -> list[Rejection]:
-    """Return a rejection for each requested resource of which a queue would exceed its limit."""
+    """Return a rejection for each requested resource of which a queue exceeds its limit. `used`:
+    the amounts that the queue would use, with the request.
+    """
     dims = cluster.dims
     return [
         Rejection(
@@ -112,8 +114,8 @@ def above(
 
 
 def set_aside(job: Job, chain: Sequence[Holding]) -> None:
-    """Add the minimum of a job to the accounts of its queue and the queues above, because some
-    plugin let the job in.
+    """Some plugin has let the job in: add the job's minimum to the accounts of its queue and of the
+    queues above it.
     """
     if job.min_resources is not None:
         for node in chain:
@@ -121,8 +123,9 @@ def set_aside(job: Job, chain: Sequence[Holding]) -> None:
 
 
 def kept_on_trial(session: Session, plugin: str) -> bool:
-    """Whether trial evictions can rely on this plugin's state. They can if they update that state,
-    which happens only while the predicate hook is on, or if they do not use it.
+    """Whether trial evictions can rely on this plugin's state. They can if trials update the state,
+    which they do only if the plugin's predicate hook is on. They also can if trials do not use the
+    state.
     """
     used = session.is_on(plugin, "allocatable") or session.is_on(plugin, "preemptable")
     return session.is_on(plugin, "predicate") or not used

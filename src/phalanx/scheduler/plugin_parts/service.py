@@ -1,4 +1,4 @@
-"""Past and remaining run times of jobs, and orders of jobs by them. In some orders, running jobs
+"""Past and remaining run times of jobs. Plugins order jobs by them, and in some orders running jobs
 may be preempted.
 """
 

@@ -5,9 +5,10 @@ charged from that time or from its start, and at least for the penalty. If the h
 ledger, it lends the ledger to cycles (`shells["books"]`), so that no cycle has to read all running
 work.
 
-The rank of a user's second waiting job is computed as if the first one had started, with the
-penalty; that of the third job as if the first two had started, and so on. So users take turns, and
-plans know the order before anything starts. The model is Kueue's entry penalty.
+The rank of a user's second waiting job is computed as if the first job had started and had been
+charged the penalty. The rank of the third job is computed as if the first two had, and so on. So
+users take turns, and plans know the order before anything starts. The model is Kueue's entry
+penalty.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class Users:
         self._standings = self._stand()
 
     def standing(self, job: Job) -> Standing | None:
-        """Return the standing of a waiting job among all jobs that wait in its queue; None for any
-        other job.
+        """Return the standing of a job among all waiting jobs of its queue; None if the job does
+        not wait.
         """
         return self._standings.get(job.uid)
 
@@ -79,7 +80,7 @@ class Users:
         return self._counts[job.queue]
 
     def of(self, job: Job) -> UserShare:
-        """Return the entry of the job's user, with the usage up to now."""
+        """Return the shares of the job's user, with the usage up to now."""
         user = job.spec.user
         return self._users[job.queue].get(user) or UserShare(name=user)
 
@@ -135,8 +136,9 @@ class Users:
         ]
 
     def _running(self, job: Job, since: float | None) -> float:
-        """Return the usage of the job's running tasks since the time up to which its user's usage
-        is declared.
+        """Return the usage that the job's running tasks have added since the time `since`, up to
+        which usage is declared. It includes the part of the penalty that a task has not used up
+        yet.
         """
         cluster, now = self._session.cluster, self._session.now
         half_life_s, penalty_s = self._terms.half_life_s, self._terms.penalty_s
@@ -153,8 +155,8 @@ class Users:
         return out
 
     def _stand(self) -> dict[str, Standing]:
-        """Return the standings of waiting jobs, queue by queue. Each job is ranked like a user with
-        the shares of its user.
+        """Return the standings of waiting jobs, queue by queue. Each job is ranked like a user who
+        has the shares of the job's user.
         """
         siblings: list[list[Member]] = [[] for _ in self._users]
         ahead: dict[tuple[int, str], float] = {}

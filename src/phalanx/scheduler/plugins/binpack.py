@@ -20,9 +20,9 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class _Asked(NamedTuple):
-    """The resources that count for a class of tasks: the class's request of each, and its weight.
-    `weights` is None if all weights are 1. `whole_nodes`: whether every node has some of each of
-    these resources.
+    """The resources by which a class is scored: the class's request of each, and the weight of
+    each. `weights` is None if all weights are 1. `whole_nodes`: whether every node has some of each
+    of these resources.
     """
 
     resources: list[int] | slice

@@ -1,10 +1,10 @@
 """The plugin calendar: keeps reservations free of jobs that may not use them.
 
 For each time at which a reservation begins, the plugin computes the amounts that jobs outside the
-reservation will then still hold on each node. A task may go onto a node if, at each of these times
-before its job's time limit ends, it fits there next to these jobs and all reserved amounts. A job
-without a time limit overlaps with all reservations. A job that names a reservation uses only the
-reserved nodes, and only while the reservation lasts.
+reservation will then still hold on each node. A task may go onto a node if it fits there next to
+these jobs and all reserved amounts. It must fit at each of these times that comes before its job
+reaches its time limit. A job without a time limit overlaps with all reservations. A job that names
+a reservation uses only the reserved nodes, and only while the reservation lasts.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ class CalendarPlugin:
                     self._left[first:, node] += load
 
     def _begun(self, job: Job) -> Kept | None:
-        """Return the reservation inside which a job may run now; None if there is no such
-        reservation.
+        """Return the reservation inside which a job may run now: one that the job names, that is in
+        force, and that it may use. None if there is none.
         """
         kept = self._calendar.host(job)
         return kept if kept is not None and kept.window_at(self._session.now) else None
@@ -155,8 +155,8 @@ class CalendarPlugin:
     # ---- nodes -------------------------------------------------------------------------------
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
-        """Return a mask of the nodes on which the job would leave free the amounts that are
-        reserved for others.
+        """Return a mask of the nodes on which the amounts that are reserved for others stay free if
+        the job is placed there.
         """
         until, own = self._until(ask.job), self._begun(ask.job)
         good = ~self._kept_whole(own, until)[rows.index]

@@ -59,8 +59,8 @@ from phalanx.scheduler.plugin_parts.quotas import (
 
 
 class Capacity:
-    """The plugin capacity. Arguments: `ancestorReclaimLevel` (0), `onlyExcess` (false). The switch
-    `hierarchy` turns the tree of queues on.
+    """The plugin capacity. Arguments: `ancestorReclaimLevel` (0), `onlyExcess` (false). With the
+    switch `hierarchy`, queues form a tree.
     """
 
     name = "capacity"
@@ -136,7 +136,7 @@ class Capacity:
         return [node, *(self._nodes[a] for a in reversed(node.ancestors))]
 
     def _unusable(self, queue: int) -> Rejection | None:
-        """Return why no work at all may start in the queue; None if work may start."""
+        """Return why no work may start in the queue at all; None if work may start."""
         spec = self._cluster.queues[queue]
         if spec.state != "Open":
             return Rejection(reason="queue-closed", detail={"queue": spec.name})
@@ -176,8 +176,8 @@ class Capacity:
         )
 
     def _quotas(self, queue: int) -> list[tuple[str, Vector]]:
-        """Return the amount that is left of each quota that limits a queue, beginning with the
-        queue's own quota.
+        """Return the quotas that limit a queue, each with the amounts that are left of it,
+        beginning with the queue's own quota.
         """
         if self._unusable(queue) is not None:
             return [(f"{self.name}/unusable", np.zeros(len(self._cluster.dims)))]
@@ -274,8 +274,8 @@ class Capacity:
         return none or above_where_named(dims, held, node.deserved, load)
 
     def _stays_in_family(self, mine: QuotaNode, theirs: QuotaNode, request: Vector) -> bool:
-        """Whether both queues are below a near ancestor, while `mine` deserves none of the
-        requested resources. In that case, nothing can be reclaimed.
+        """Whether nothing can be reclaimed because both queues have a common ancestor among the
+        first `ancestorReclaimLevel` ones, and `mine` deserves none of the requested resources.
         """
         if not self._hierarchy or self._level == 0:
             return False
@@ -331,7 +331,9 @@ class Capacity:
 
 
 def _common_level(a: QuotaNode, b: QuotaNode) -> int:
-    """Return the last level, counted from the root, at which both paths are the same."""
+    """Return the last level, counted from the root, up to which the paths to both queues are the
+    same.
+    """
     level = 0
     for i, (x, y) in enumerate(zip(a.ancestors, b.ancestors, strict=False)):
         if x != y:
@@ -359,8 +361,8 @@ def _flat(cluster: Cluster) -> QuotaTree:
 
 
 def _tree_of(cluster: Cluster) -> QuotaTree:
-    """Return the tree of queues with the amounts that their jobs hold. A job counts in its queue
-    and in all queues above it.
+    """Return the tree of all queues, in which the account of a queue counts its own jobs and those
+    of all queues below it.
     """
     quotas = cluster.of_queues("quotas", _quotas)
     tree = QuotaTree()
@@ -377,7 +379,9 @@ def _tree_of(cluster: Cluster) -> QuotaTree:
 
 
 def _quotas(cluster: Cluster) -> QuotaTree:
-    """Return the tree of queues without any jobs."""
+    """Return the tree of all queues with their quotas. The accounts are empty: no job is
+    counted.
+    """
     dims = cluster.dims
     tree = QuotaTree()
     for i, queue in enumerate(cluster.queues):

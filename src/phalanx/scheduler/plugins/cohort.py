@@ -3,10 +3,9 @@ use, up to limits.
 
 Modelled on Kueue's cohorts. A queue may hold what it deserves, plus the smaller of two amounts: its
 borrowing limit, and what the other queues of its cohort can lend. A queue lends at most its lending
-limit, of which the amounts that are lent already are subtracted. So the queues of a cohort together
-never hold more than they deserve together. Lent amounts are returned by reclaim. A queue without a
-cohort may hold only the amounts that it deserves. If it deserves nothing at all, the plugin does
-not limit it.
+limit, minus the amounts that it has already lent. So the queues of a cohort together never hold
+more than they deserve together. Lent amounts are returned by reclaim. A queue without a cohort may
+hold only the amounts that it deserves. If it deserves nothing at all, the plugin does not limit it.
 """
 
 from __future__ import annotations
@@ -93,8 +92,8 @@ class Cohort:
         return most
 
     def _lendable(self, queue: int) -> Vector:
-        """Return what the other queues of the cohort lend, minus what queues other than `queue`
-        have borrowed.
+        """Return the amounts that `queue` could borrow: what the other queues of its cohort lend,
+        minus what has been borrowed by queues other than `queue`.
         """
         total = np.zeros(len(self._cluster.dims))
         name = self._cluster.queues[queue].cohort

@@ -41,7 +41,7 @@ MAX_CARDS = 256
 
 @dataclass(frozen=True)
 class Need:
-    """A number of cards, and of each card: the MiB (or the percentage of its memory), and the
+    """A number of cards, and what is needed of each: MiB of its memory (or a percentage), and a
     percentage of its cores.
     """
 
@@ -201,8 +201,8 @@ class DeviceShare:
 
 
 def _counted(node: NodeSpec) -> tuple[int, float]:
-    """Return the number of a node's cards and the MiB of each, as the node's capacity states them;
-    0 cards if the node lists its cards.
+    """Return the number of a node's cards and the MiB of each, as the node's capacity states them.
+    Return 0 cards if the node lists its cards in `devices`.
     """
     capacity = dict(node.capacity)
     for memory, number in ((SHARED_MEMORY, SHARED_CARDS), (MEMORY, CARDS)):

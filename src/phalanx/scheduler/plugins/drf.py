@@ -29,7 +29,7 @@ TOLERANCE = 1e-6
 
 
 class DominantShare:
-    """The plugin drf. It takes no arguments. The switch `hierarchy` turns the tree of queues on."""
+    """The plugin drf. It takes no arguments. With the switch `hierarchy`, queues form a tree."""
 
     name = "drf"
     accepts: ClassVar[Accepted] = {}

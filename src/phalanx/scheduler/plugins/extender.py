@@ -89,8 +89,8 @@ class Extender:
                 session.add(hook, self.name, fn)
 
     def _opens(self, session: Session) -> bool:
-        """Report to the server that the session opens. Returns False if the server had to answer
-        and did not.
+        """Report to the server that the session opens. Returns False if the server did not answer
+        and `ignorable` is false.
         """
         cluster = session.cluster
         self._call(
@@ -186,8 +186,8 @@ class Extender:
 
 
 def _number(given: Any) -> float:
-    """Return a score that can be added. Scores of _BEYOND or more, and values that are not numbers,
-    count as 0.
+    """Return an answer as a score. Scores of _BEYOND or more cannot be added; they count as 0, and
+    so do values that are not numbers.
     """
     if isinstance(given, bool) or not isinstance(given, int | float):
         return 0.0

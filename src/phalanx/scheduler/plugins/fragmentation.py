@@ -5,9 +5,9 @@ The policies are those of `phalanx.scheduler.placement.fragmentation`; `phalanx 
 on traces. A task requests a part of a device (0.25) or whole devices. A filter turns away nodes on
 which no single GPU has the requested part left. The scorer returns the policy's score.
 
-The plugin does not read which GPU a placed task uses. So the plugin assigns placed tasks to the
-GPUs of their node by best fit, tasks with whole GPUs first. The tasks of the snapshot are its
-sample of typical pods.
+The plugin does not read which GPU a placed task uses. Instead it assigns placed tasks to the GPUs
+of their node by best fit, tasks with whole GPUs first. It learns what typical pods request from the
+tasks of the snapshot.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ class Fragmentation:
             self._book(t, cluster.node_of[t], self._shapes[cluster.eq_class[t].index], packer)
 
     def _book(self, task: int, node: int, shape: Shape, policy: NodePolicy) -> None:
-        """Take GPUs for a task on a node. A task that does not fit gets none: its GPUs are promised
-        to it while others still hold them.
+        """Take GPUs for a task on a node. If the task does not fit, it gets none: it was promised
+        GPUs that other tasks still hold.
         """
         if self._nodes.fits(np.array([node]), shape)[0]:
             devices = policy.pick_devices(node, shape)

@@ -1,8 +1,9 @@
 """The plugin gang: places a job's minimum of tasks, or none of its tasks.
 
-Source: Volcano's gang plugin. A job is valid if enough of its tasks could run: in all, of each role
-and of each subgroup. It is ready when its minimum number of tasks has room. A task may be evicted
-only while its job stays above the minimum. Jobs that are not ready come first.
+Source: Volcano's gang plugin. A job is valid if enough of its tasks could run: for the job's own
+minimum, and for those of its roles and subgroups. It is ready when its minimum number of tasks has
+room. A task may be evicted only while its job stays above the minimum. Jobs that are not ready come
+first.
 """
 
 from __future__ import annotations

@@ -92,8 +92,8 @@ class GpuSharing:
         return self._at
 
     def _first_states(self) -> Counts:
-        """Return the state of each node with the tasks that are on it now, and with the work
-        outside the snapshot.
+        """Return the number of each node's state, in which the tasks on the node and the work
+        outside the snapshot hold cards.
 
         Tasks whose card is known come first, then tasks with whole cards. The cards of leaving
         tasks are free in these states, but not in the present ones.
@@ -189,8 +189,8 @@ class GpuSharing:
         return there[order], at[order], classes[order], cards[order]
 
     def _with_others(self, state: int, amount: int) -> int:
-        """Return the state after work outside the snapshot took this many thousandths of
-        GPUs.
+        """Return the state that follows when work outside the snapshot takes `amount` thousandths
+        of GPUs.
         """
         whole, share = divmod(amount * SCALE // 1000, SCALE)
         if whole:
@@ -276,9 +276,10 @@ class GpuSharing:
             at[node] = states.give_back(state, taken)
 
     def _arrive(self, t: int, node: int, ask: CardAsk) -> Taken:
-        """If the present state of the node differs from its later state, assign the task's cards in
-        the present state. Returns the cards that the task must have in the later state, too; () for
-        any cards.
+        """Assign cards to a task that gets a place, if the node's present state differs from its
+        later state. They are assigned in the present state.
+
+        Returns the cards that the task must have in the later state, too; () for any cards.
         """
         status = self._cluster.status[t]
         if status == j.ALLOCATED and node in self._now:
@@ -304,8 +305,8 @@ class GpuSharing:
 
 
 def _renumbered(nodes: Counts, cards: Counts) -> Counts:
-    """Return the cards with new numbers on each node, by their first appearance. The nodes are
-    sorted.
+    """Return the cards with new numbers: the cards of each node are numbered in the order in which
+    they first appear. `nodes`: the node of each card, in ascending order.
     """
     keys, first, of_key = np.unique(
         nodes * MAX_CARDS + cards, return_index=True, return_inverse=True
@@ -330,8 +331,8 @@ def _holding_kinds(of_class: Counts, on_card: Counts, leaves: Flags) -> Counts:
 
 
 def _kinds(nodes: Sequence[NodeSpec]) -> tuple[list[tuple[int, Cards]], Counts]:
-    """Return the kinds of nodes, each as the memory of a card in bytes and facts about the cards,
-    and the number of each node's kind.
+    """Return the kinds of nodes, and for each node the index of its kind. A kind is the memory of a
+    card in bytes, and facts about the cards.
     """
     numbers: dict[tuple[int, Cards], int] = {}
     known: dict[object, int] = {}
@@ -349,8 +350,8 @@ def _kinds(nodes: Sequence[NodeSpec]) -> tuple[list[tuple[int, Cards]], Counts]:
 
 def _ask(eq_class: EquivalenceClass) -> CardAsk | None:
     """Return the cards that a class requests; None if the class requests no cards. The profile of a
-    part of a split card is left out, because a node's capacity has the number of parts with each
-    profile, but not which cards they are.
+    part of a split card is left out. The reason is that a node's capacity states how many parts of
+    each profile there are, but not which cards they are.
     """
     request = {
         GPU if name in (GPUS, "gpu") else name: to_units(x)

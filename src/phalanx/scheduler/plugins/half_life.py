@@ -19,8 +19,8 @@ from phalanx.scheduler.cycle.session import Session
 
 
 def decayed(past: float, held: float, elapsed_s: float, half_life_s: float) -> float:
-    """Return past usage `elapsed_s` seconds later, if the share `held` (0 to 1) of the cluster was
-    in use during that time.
+    """Return the past usage `past` as it is `elapsed_s` seconds later. `held`: the share (0 to 1)
+    of the cluster that was in use during that time.
 
     With constant use, past usage approaches the share in use. Raises ValueError for a half-life
     that is not positive.

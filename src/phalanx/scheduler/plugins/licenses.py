@@ -1,7 +1,7 @@
 """The plugin licenses: jobs never hold more of a license than the cluster has.
 
 A podgroup holds the licenses that it requests while any of its tasks has a place or is leaving its
-place. If the cluster states no count for a license, it has none of it.
+place. A cluster has none of a license for which it states no count.
 """
 
 from __future__ import annotations

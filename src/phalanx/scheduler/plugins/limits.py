@@ -70,8 +70,8 @@ class Limits:
         return lacking[0] if lacking else None
 
     def _before_node(self, task: int) -> Rejection | None:
-        """Return the rejection of the task if its user would have too many running jobs with it.
-        Tasks that request nothing of a node are checked here, too.
+        """Return the rejection of the task if its user would then have too many running jobs. Tasks
+        that request nothing of a node are checked here, too.
         """
         return self._held_back(self._session.job(task))
 

@@ -18,8 +18,8 @@ class MinRuntime:
     """The plugin min-runtime. Arguments: `preempt` and `reclaim`, the minimum run times against
     these two kinds of evictions, such as "10m"; by default there are none.
 
-    `queues: {name: {preempt: ..., reclaim: ...}}` sets both for a queue. For gang evictions, the
-    longer of the two counts.
+    `queues: {name: {preempt: ..., reclaim: ...}}` sets the two times of a queue. For gang
+    evictions, the longer of the two times applies.
     """
 
     name = "min-runtime"

@@ -36,7 +36,7 @@ _EVICT = "evict"
 _MAX_TIERS = 100
 """The number of tiers, from the lowest one up, that count in a faded score."""
 _MAX_FADING = 100.0
-"""The largest allowed fading. The power of a larger one at the highest counted tier could
+"""The largest allowed fading. With a larger one, the power for the highest counted tier could
 overflow.
 """
 
@@ -156,7 +156,9 @@ class NetworkTopologyAware:
         return self._widest_first(levels) if purpose == _EVICT else levels
 
     def _search_root(self, bound: int, allocated: str, within: str) -> str | None:
-        """Return the widest domain that contains all allocated tasks and that both limits allow."""
+        """Return the widest domain that contains all allocated tasks, that has at most the tier
+        `bound`, and that is not wider than `within`; None if there is none.
+        """
         if not allocated:
             return within
         highest = ""

@@ -38,8 +38,8 @@ from phalanx.scheduler.plugin_parts.neighbours import Neighbours
 
 _MIB = 1024 * 1024
 _MIN_BYTES, _MAX_BYTES = 23 * _MIB, 1000 * _MIB
-"""Bytes of images: below _MIN_BYTES a node has no score, and bytes of one image beyond _MAX_BYTES
-do not raise the score.
+"""Bytes of a task's images on a node, weighted as the module's docstring says: up to _MIN_BYTES the
+score is 0, and from _MAX_BYTES times the number of the images on it is 100.
 """
 _EXACT = 1 << 45
 """The largest amount that still fits into the 53 bits of a double when it is multiplied by a
@@ -289,7 +289,7 @@ def _balance(rows: Rows, eq_class: EquivalenceClass, gpu: int | None, *, nodes: 
 
 
 def _deviation(fractions: Vector) -> Vector:
-    """Return the standard deviation of the three fractions for each node."""
+    """Return for each node the standard deviation of its three fractions."""
     mean = (fractions[0] + fractions[1] + fractions[2]) / 3
     away = (fractions - mean) ** 2
     deviation: Vector = np.sqrt((away[0] + away[1] + away[2]) / 3)

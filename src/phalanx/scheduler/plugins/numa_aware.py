@@ -108,9 +108,9 @@ class NumaAware:
         """Return the smallest set of NUMA nodes that together can hold the request; of several, the
         first.
 
-        On a machine with more than eight NUMA nodes, those that have most of the request are taken;
-        they may be more than necessary. The result is empty if all NUMA nodes together have too
-        little.
+        On a machine with more than eight NUMA nodes, those that have most of the request are taken,
+        which may be more NUMA nodes than necessary. The result is empty if all NUMA nodes together
+        have too little.
         """
         of = _aligned(eq_class)
         need = eq_class.request[of]

@@ -1,9 +1,9 @@
 """The plugin pdb: allows victims only within disruption budgets.
 
-Source: Volcano's pdb plugin. A budget allows victims among the tasks that it covers while its
-minimum keeps running, or while its maximum of unavailable tasks is not exceeded. Volcano's quirks,
-off with compat "none": a task without labels is never a victim, and all tasks that budgets allow
-are victims of shuffle.
+Source: Volcano's pdb plugin. A budget allows a victim among the tasks that it covers if at least
+its minimum of these tasks keeps running, or if at most its maximum of them is then unavailable.
+Volcano's quirks, off with compat "none": a task without labels is never a victim, and all tasks
+that budgets allow are victims of shuffle.
 """
 
 from __future__ import annotations

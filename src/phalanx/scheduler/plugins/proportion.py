@@ -105,8 +105,8 @@ class Proportion:
         )
 
     def _quotas(self, queue: int) -> list[tuple[str, Vector]]:
-        """Return what is left of the queue's real capability. The deserved amount is no quota here,
-        because it changes with the requests of other queues.
+        """Return, as the only quota, the amounts that are left of the queue's real capability. The
+        deserved amount is no quota here, because it changes with the requests of other queues.
         """
         entry = self.entries[queue]
         return [(f"{self.name}/{queue}", entry.real_capability.v - entry.account.allocated.v)]
@@ -138,8 +138,8 @@ class Proportion:
 
 
 def _entries(cluster: Cluster) -> dict[int, Holding]:
-    """Return the amounts that queues hold. They are computed in the order of queues, so that sums
-    are always rounded in the same way.
+    """Return the account and the limits of each queue that has a job; the deserved amounts are
+    still zero. Queues are in order, so that sums are always rounded in the same way.
     """
     limits = real_capabilities(cluster)
     return {

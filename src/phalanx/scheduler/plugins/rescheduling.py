@@ -92,8 +92,8 @@ def _limits(given: Any, default: float) -> Any:
 
 
 def _fractions(cluster: Cluster) -> Any:
-    """Return the percentage of each node's resources that is in use: as measured or, without a
-    measurement, as promised.
+    """Return the percentage of each node's resources that is in use: the measured one or, without a
+    measurement, the one that the tasks there have requested.
     """
     rows = []
     for i, node in enumerate(cluster.nodes):

@@ -51,7 +51,7 @@ class Promises(Protocol):
 
 
 class LentPlanner(Protocol):
-    """Makes promises for a session whose actions have moved nothing yet."""
+    """Makes the promises for a session. The session's actions must not have moved anything yet."""
 
     def promises(self, session: Session, promised: int, minimum: int) -> Promises:
         """Make a plan, and return its promises. Places are kept for at most `promised` podgroups of
@@ -142,7 +142,9 @@ class Reservation:
         return good
 
     def _within(self, rows: Rows, eq_class: EquivalenceClass, left: Counts) -> Flags:
-        """Return a mask of the rows on which the plan still expects tasks of the class."""
+        """Return a mask of the rows whose nodes are still to get tasks of the class by the plan.
+        `left`: how many such tasks each node is still to get.
+        """
         r = eq_class.asked[-1]
         on_top = (self._session.cluster.future[rows.index, r] - rows.free(r)) // eq_class.request[r]
         return np.asarray(on_top < left)

@@ -100,8 +100,8 @@ class Selector:
     # -- filters --------------------------------------------------------------------------------
 
     def _typed(self, rows: Rows, ask: Ask) -> Flags:
-        """Return a mask of the nodes whose GPUs have a type that the class requests, by label or by
-        resource.
+        """Return a mask of the nodes whose GPUs have the type that the class requests, by a label
+        or by a resource.
         """
         cluster, shape = self._cluster, ask.eq_class.shape
         good = np.ones(len(cluster.nodes), dtype=np.bool_)
@@ -124,8 +124,8 @@ class Selector:
         return np.asarray(rows.capacity(self._gpu) == 0, dtype=np.bool_)
 
     def _untried(self, rows: Rows, ask: Ask) -> Flags:
-        """Return a mask of the nodes that have room even without the amounts that they lately
-        refused to the gang.
+        """Return a mask of the nodes that have room even if the amounts that they lately refused to
+        the gang count as taken.
         """
         cluster, request = self._cluster, ask.eq_class.request
         good = np.ones(len(rows), dtype=np.bool_)
@@ -155,8 +155,8 @@ class Selector:
         return bool(fits.any())
 
     def _with_ports(self, rows: Rows, ask: Ask) -> Flags:
-        """Return a mask of the nodes where the gang's ports are free or, if it has no ports yet, of
-        those with enough free ports.
+        """Return a mask of the nodes where the gang's ports are free. If the gang has no ports yet,
+        return a mask of the nodes with enough free ports.
         """
         return self._ports.passes(rows.index, ask.job)
 

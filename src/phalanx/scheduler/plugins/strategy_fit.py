@@ -182,7 +182,8 @@ def _own(
     annotations: Mapping[str, str], strategies: Mapping[str, Strategy]
 ) -> Mapping[str, Strategy]:
     """Return the task's own strategies if its annotations declare a type, and otherwise the given
-    ones. A resource without a weight in the annotations then has no strategy.
+    ones. If the annotations declare a type, a resource to which they give no weight has no
+    strategy.
     """
     how = annotations.get(TYPE)
     if how not in (_PACK, _SPREAD):

@@ -122,7 +122,7 @@ def _starving(job: Job) -> bool:
 
 
 def _budget(job: Job) -> int:
-    """Return how many of a job's tasks may be evicted at once."""
+    """Return how many of a job's tasks may be evicted in one round."""
     annotations = dict(job.spec.annotations)
     running, total = job.counts[j.RUNNING], len(job.tasks)
     least = annotations.get("volcano.sh/jdb-min-available")

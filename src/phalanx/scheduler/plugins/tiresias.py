@@ -109,8 +109,8 @@ class ServiceQueues:
                 self._level[uid] = level + 1
 
     def order(self) -> list[str]:
-        """Return all jobs in the order of service. The position of a job in it is the `turn` of its
-        podgroup.
+        """Return all jobs in the order of service. A job's position in this order is the `turn` of
+        its podgroup.
         """
         return [uid for queue in self._queues for uid in queue]
 

@@ -2,13 +2,13 @@
 
 The rules follow HiveD. A job is guaranteed if it requests GPUs, its priority is 0 or more, and its
 queue has cells. Guaranteed jobs stay inside cells of their queue, which are bound to places when
-they are needed (`plugin_parts.cells`). The plugin binds the cells for a whole job at once, and so
-gives the job its places (`cycle.places`). All other work is opportunistic: it runs on any free GPU,
-and is evicted by `reclaim` only when a guaranteed job needs the place. Guaranteed work that exceeds
-the cells of its queue, for example because the queue lost cells, continues as opportunistic work.
-Work that cannot be evicted (tasks and actors outside of jobs) reduces the cells that can be
-promised. Inside a queue, a guaranteed job may evict guaranteed jobs of lower priority, if it finds
-no room in the queue's cells otherwise.
+they are needed (`plugin_parts.cells`). The plugin binds all cells for a job in one step, and so
+gives all tasks of the job their places (`cycle.places`). All other work is opportunistic: it runs
+on any free GPU, and is evicted by `reclaim` only when a guaranteed job needs the place. Guaranteed
+work that exceeds the cells of its queue, for example because the queue lost cells, continues as
+opportunistic work. Work that cannot be evicted (tasks and actors outside of jobs) reduces the cells
+that can be promised. Inside a queue, a guaranteed job may evict guaranteed jobs of lower priority,
+if it finds no room in the queue's cells otherwise.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class VirtualClusters:
     # -- the cluster ----------------------------------------------------------------------------
 
     def _places(self, held: Sequence[tuple[str, int, int]]) -> list[Place]:
-        """Return a place for each node. A closed node has only the cards that guaranteed work holds
-        there.
+        """Return a Place for each node: its cards, and the groups that it is in. A closed node has
+        only the cards that guaranteed work holds there.
         """
         cluster, labels = self._cluster, self._settings.labels
 
@@ -177,7 +177,7 @@ class VirtualClusters:
         return self._cluster.queues[job.queue].name
 
     def owner(self, t: int) -> str:
-        """Return the queue in whose cells a task belongs; "" for opportunistic work."""
+        """Return the queue in whose cells the task runs; "" for opportunistic work."""
         cluster = self._cluster
         if cluster.job_of[t] < 0 or not self._units(cluster.eq_class[t]):
             return ""
@@ -251,7 +251,9 @@ class VirtualClusters:
         return passes
 
     def _score(self, rows: Rows, ask: Ask) -> Vector:
-        """Rank nodes: opportunistic work avoids nodes that nothing holds yet."""
+        """Return scores by which opportunistic work avoids nodes that are entirely free: the more
+        GPUs of a node are in use, the higher its score.
+        """
         if not self._units(ask.eq_class):
             return np.zeros(len(rows))
         used = rows.used(self._gpu) / np.maximum(rows.capacity(self._gpu), 1)
@@ -298,7 +300,9 @@ class VirtualClusters:
         return [t for t in candidates if not self.owner(t)]
 
     def _preemptable(self, preemptor: int, candidates: Sequence[int]) -> list[int] | None:
-        """Return the victims of a guaranteed job in its own queue: work of lower priority."""
+        """Return the candidates that a guaranteed job may evict in its own queue: those of lower
+        priority. None for other jobs.
+        """
         job = self._session.job(preemptor)
         if not self._is_guaranteed(job):
             return None
@@ -314,8 +318,8 @@ class VirtualClusters:
     def _borrowers(
         self, job: Job, eq_class: EquivalenceClass, count: int, resources: Sequence[str]
     ) -> list[Rejection]:
-        """Return, as reasons, the opportunistic work in free cells that a guaranteed job could
-        use.
+        """Return a rejection that names the opportunistic work in the free cells that a guaranteed
+        job could use; no rejection if there is no such work.
         """
         units = self._units(eq_class)
         if not units or not self._is_guaranteed(job):
@@ -331,7 +335,7 @@ class VirtualClusters:
         return [Rejection(reason="cell-borrowed", count=len(uids), detail=detail)]
 
     def _there(self, nodes: Sequence[int]) -> Iterator[str]:
-        """Yield the jobs with opportunistic work on the nodes."""
+        """Yield, for each task of opportunistic work on the nodes, the name of its job."""
         cluster = self._cluster
         for node in nodes:
             for t in cluster.on_node[node]:

@@ -63,8 +63,8 @@ def _could_hold(view: ClusterView, asked: BundleRequest, flags: Flags) -> bool:
 
 
 def _room_in(view: ClusterView, asked: BundleRequest, flags: Flags) -> float:
-    """Return how many groups of this size the domain's free resources would hold, by the scarcest
-    resource.
+    """Return how many groups like this one the free resources of the domain would hold. The
+    scarcest resource decides.
     """
     nodes = view.nodes
     return min(

@@ -1,5 +1,5 @@
-"""Room for bundles: the nodes that have room, how well a bundle would fit there, and one node while
-it is filled.
+"""Room for bundles: which nodes have room and how well a bundle would fit there, and what a single
+node has left while bundles are placed on it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ Scores = npt.NDArray[np.float64]
 
 
 def leftover(view: ClusterView, resources: ResourceSet, rows: Rows) -> Scores:
-    """Return, for each row, how much of its available amounts would be left: the fractions of all
-    requested resources, added up.
+    """Return a number for each row: how much would be left if the request were taken there. It is
+    the sum, over the requested resources, of the fraction of the available amount that would be
+    left.
     """
     scores = np.zeros(rows.size)
     for name, units in without_terms(resources).items():
@@ -33,7 +34,9 @@ def leftover(view: ClusterView, resources: ResourceSet, rows: Rows) -> Scores:
 
 
 def leftover_of(available: ResourceSet, resources: ResourceSet) -> float:
-    """Return the same as `leftover` for one node; -1 if the resources do not fit there."""
+    """Return the number that `leftover` computes for one node; -1 if the resources do not fit
+    there.
+    """
     score = 0.0
     for name, units in without_terms(resources).items():
         has = available.get(name, 0)
@@ -46,9 +49,9 @@ def leftover_of(available: ResourceSet, resources: ResourceSet) -> float:
 def stuffed(
     view: ClusterView, requests: Sequence[Request], rows: Rows
 ) -> tuple[npt.NDArray[np.int64], Scores]:
-    """Return two values for each row: how many of the requests fit one after another, and which
-    fraction is then left. Shares of devices are only added up here. `Room`, which regards each
-    device, is exact.
+    """Return two values for each row: how many of the requests fit one after another, and the sum
+    of the fractions that are then left. Shares of devices are only added up here, so the values are
+    estimates. `Room` looks at each device and is exact.
     """
     nodes = view.nodes
     plain = [without_terms(request.resources) for request in requests]

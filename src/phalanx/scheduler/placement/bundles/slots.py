@@ -33,12 +33,13 @@ class Slot:
 def pick_bundle(
     bundles: Sequence[PlacedBundle], request: ResourceSet, index: int = -1
 ) -> Slot | Rejection:
-    """Return the bundle with this index. Index -1 stands for the first bundle with room or, if no
-    bundle has room, the first bundle that could ever have room.
+    """Return the bundle with this index as the place for a task, or a rejection if the task can
+    never run there. Index -1 stands for the first bundle with room or, if no bundle has room, the
+    first bundle that could ever have room.
 
     Bundles with resources that the task does not request, such as devices, are tried last, so that
-    they stay free for other tasks. Nodes are chosen in the same way. All resources of a task come
-    from one bundle. Raises ValueError for an index out of range.
+    they stay free for other tasks. (For the same reason, the strategies try nodes with GPUs last.)
+    All resources of a task come from one bundle. Raises ValueError for an index out of range.
     """
     if not -1 <= index < len(bundles):
         raise ValueError(

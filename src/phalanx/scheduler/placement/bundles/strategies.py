@@ -30,8 +30,8 @@ from phalanx.scheduler.placement.request_class import ClusterView, Request, Requ
 BundleOutcome = BundlesPlaced | BundleRejection
 
 _AFTER_OTHERS = 1e6
-"""A number that is added to the scores of nodes with GPUs, which places them after all others. All
-scores are far below it.
+"""A number that is added to the scores of nodes with GPUs, so that they come after all other nodes.
+All scores are far below it.
 """
 
 
@@ -60,8 +60,8 @@ def place(view: ClusterView, asked: BundleRequest, within: Flags | None = None) 
 def _only_one(
     view: ClusterView, asked: BundleRequest, within: Flags | None
 ) -> BundlesPlaced | None:
-    """Return the only node that has room, if the group has a single bundle; None otherwise. No
-    strategy has to decide then.
+    """If the group has a single bundle and only one node has room for it, return that node, because
+    the strategy then makes no difference. Otherwise return None.
     """
     if len(asked.bundles) > 1 or asked.occupied or asked.strategy == "STRICT_PACK":
         return None
@@ -95,8 +95,8 @@ class _Choice:
         return self._view.of(self._request(bundle))
 
     def no(self, reason: Reason, bundle: int | None = None, detail: str = "") -> BundleRejection:
-        """Return a rejection for one bundle or for all bundles. It has the number of nodes that
-        each filter turned away.
+        """Return a rejection: of the bundle with this index, or of the whole group if it is None.
+        The rejection has the number of nodes that each filter turned away.
         """
         about = self._summed() if bundle is None else self._request(bundle)
         turned_away = self._view.of(about).rejection({}).turned_away
@@ -133,7 +133,7 @@ class _Choice:
         return self._done_by_name()
 
     def spread(self) -> BundleOutcome:
-        """Give each bundle a node of its own while unused nodes are left. After that, use nodes
+        """Give each bundle a node of its own. If no unused node can take a bundle, use a node
         again.
         """
         rooms: list[Room] = []
@@ -170,8 +170,8 @@ class _Choice:
         return self._done_by_name()
 
     def _matched(self, among: Flags, failed: int) -> BundleOutcome:
-        """Look for a choice that the greedy search missed: some bundles leave their best nodes to
-        other bundles.
+        """Search for a placement that the greedy search missed, in which some bundles leave their
+        best nodes to other bundles.
         """
         rows = {
             bundle: np.flatnonzero(self.known(bundle).available & among).tolist()
@@ -194,7 +194,7 @@ class _Choice:
 
     def _scores(self, resources: ResourceSet, rows: Rows, *, emptiest: bool) -> Scores:
         """Return a score for each row; lower is better. With `emptiest`, the nodes with the most
-        left are best; otherwise those with the least left.
+        left have the lowest scores; otherwise those with the least left.
         """
         scores = leftover(self._view, resources, rows)
         return -scores if emptiest else scores + self._gpu_nodes_last(resources, rows)
@@ -213,8 +213,9 @@ class _Choice:
     def _on_emptiest(self, bundle: int) -> Room | None:
         """Put the bundle on the emptiest unused node that can take it.
 
-        The emptiest node may turn the bundle away although one of its devices has room: another
-        device may be overdrawn, and the node's sum is compared, too.
+        The emptiest node may turn the bundle away although one of its devices has room. This
+        happens if another device is overdrawn, because the sum over the node's devices must
+        suffice, too.
         """
         full: list[int] = []
         own = None
@@ -228,8 +229,8 @@ class _Choice:
         return own
 
     def _takes_most(self, left: list[int]) -> int | None:
-        """Return the node that takes the most of the remaining bundles; among equals, the node that
-        they fill best.
+        """Return the node that takes the most of the remaining bundles. If several nodes take the
+        same number, return the node that has least left afterwards.
         """
         requests = [self._request(bundle) for bundle in left]
         rows = np.flatnonzero(self._unused)

@@ -13,7 +13,7 @@ from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 Past = Iterable[Shape] | Mapping[Shape, int]
 Maker = Callable[[GpuNodes, Past, published.Draws], NodePolicy]
-"""Makes a policy from the nodes, past pods, and a source of random numbers."""
+"""Makes a policy from the nodes, past pods, and a random generator."""
 
 POLICIES: dict[str, Maker] = {
     "random": lambda nodes, past, draws: published.Random(nodes, draws),

@@ -30,8 +30,8 @@ class Fragmentation:
         return self._nodes.gpu_sum[rows] - self._usable.now(rows)
 
     def growth(self, rows: Rows, shape: Shape) -> tuple[Rows, Rows, Floats]:
-        """Return by how much the fragmentation would grow with one more pod. The three arrays are
-        as for `Potential.falls`.
+        """Return by how much the fragmentation would grow with one more pod of this shape, in three
+        arrays with the form of those of `Potential.falls`.
         """
         where, device, fall = self._usable.falls(rows, shape)
         return where, device, fall - shape.milli

@@ -22,8 +22,8 @@ class GpuNodes:
     of each GPU; 0 if a node has no such GPU, so that nothing ever fits there. `model`: (N,), an
     index into `model_names`. `hosted`: (N, G + 1), the number of pods that use 1, 2, … GPUs; column
     0 counts the pods that share a GPU. `version`: (N,), the number of the change that last touched
-    a row. `changes`: the number of changes so far. By the last two, a cache of answers knows which
-    rows to compute again.
+    a row. `changes`: the number of changes so far. A cache of answers compares these two to find
+    the rows that it must compute again.
     """
 
     def __init__(

@@ -22,11 +22,11 @@ class NodePolicy(Protocol):
 
     name: str
     generation: int
-    """A number that grows when the scores of all nodes must be computed again."""
+    """A number that the policy increases when the scores of all nodes must be computed again."""
 
     def observe(self, shape: Shape, count: int = 1) -> None:
-        """Note that `count` pods of this shape have arrived. They were placed already, or will be
-        soon.
+        """Learn that `count` pods of this shape have arrived. They were placed already, or will be
+        placed soon.
         """
         ...
 

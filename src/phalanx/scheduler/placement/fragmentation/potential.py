@@ -1,4 +1,4 @@
-"""The worth of a node for the pods that may come, and its decrease when a pod is placed there."""
+"""The worth of a node for later pods, and how much of it is lost when a pod is placed there."""
 
 from __future__ import annotations
 

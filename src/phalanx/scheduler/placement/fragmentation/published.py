@@ -163,8 +163,8 @@ class FragmentationDescent(FirstFit):
 
 
 def best_of(where: Rows, scores: Floats, count: int) -> Floats:
-    """Return, for each node, the best score among its entries, (count,). `where`: the node of each
-    entry.
+    """Return the best score of each node, (count,). `scores` has one entry for each possible
+    choice, and `where` the node of each entry.
     """
     best = np.full(count, -np.inf)
     np.maximum.at(best, where, scores)
@@ -172,7 +172,7 @@ def best_of(where: Rows, scores: Floats, count: int) -> Floats:
 
 
 def lowest_free(nodes: GpuNodes, row: int, shape: Shape) -> tuple[int, ...]:
-    """Return as many free GPUs as the pod requests, those with the lowest numbers."""
+    """Return the free GPUs with the lowest numbers, as many as the pod requests."""
     free = np.flatnonzero(nodes.gpu_left[row] >= WHOLE)
     return tuple(int(d) for d in free[: shape.num_gpu])
 
@@ -188,6 +188,6 @@ def _hundredths(growth: Floats) -> Floats:
 
 
 def _tightest(left: Ints, shape: Shape) -> Ints:
-    """Return the amounts left on the GPUs that best fit would choose, (T, num_gpu)."""
+    """Return what is left on the GPUs that best fit would choose for a pod, (T, num_gpu)."""
     fitting = np.where(left >= shape.gpu_milli, left, np.iinfo(np.int64).max)
     return np.sort(fitting, axis=1)[:, : shape.num_gpu]

@@ -127,7 +127,7 @@ class ScarcityDescent(FirstFit):
 
 
 class _Usable:
-    """V(n) for a mix. It is computed from the amounts on a node that the mix's shapes could use."""
+    """The function V(n) of the module's docstring, for one mix."""
 
     def __init__(self, mix: Mix, power: float, demand_power: float) -> None:
         self._power = power
@@ -158,7 +158,7 @@ class _Usable:
 
 
 def _steps(fall: Floats) -> Floats:
-    """Return the fall of the worth as a score in whole steps. A tolerance keeps rounding errors
-    from deciding.
+    """Return each fall of the worth as a score in whole steps. A tolerance is added, so that
+    rounding errors do not decide.
     """
     return np.floor(-fall / STEP_MILLI + 1e-9)

@@ -1,8 +1,8 @@
-"""Remembers which nodes lately did not give an asker what it requested. For a while, the requested
-amounts count as taken on these nodes.
+"""Remembers which nodes lately did not give an asker the amounts that it requested. For a while,
+these amounts count as taken on these nodes.
 
 The amounts that a node shows as free may be kept for other work, or may be outdated. An asker that
-got nothing tries other nodes first, so that it does not return to the same node forever.
+got nothing tries other nodes first. Otherwise it could return to the same node forever.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 IN_VAIN_AFTER_S = 5.0
-"""Seconds after a request until its node counts as tried, if the node has given nothing."""
+"""If a node has given nothing this many seconds after a request, the node counts as tried."""
 
 FORGOTTEN_AFTER_S = 30.0
 """Seconds for which a tried node is skipped."""
@@ -39,8 +39,9 @@ class TriedPlaces(Generic[Asker]):
         self._tried: dict[Asker, dict[str, _Attempt]] = {}
 
     def asked(self, who: Asker, amounts: Mapping[str, ResourceSet], now: float) -> None:
-        """Record that `who` now waits for exactly these amounts, which the nodes showed as free.
-        The time of each node counts from the first request to it.
+        """Record that `who` now waits for exactly these amounts, by node. The nodes showed them as
+        free. If `who` already waited for a node, the time since the first request to that node
+        counts.
         """
         before = self._open.pop(who, {})
         if amounts:
@@ -78,7 +79,9 @@ class TriedPlaces(Generic[Asker]):
         return {node: attempt.amounts for node, attempt in tried.items()}
 
     def is_overdue(self, now: float) -> bool:
-        """Whether any request has become overdue since the last call."""
+        """Whether any asker has waited so long for a node that `of` will count the node as
+        tried.
+        """
         attempts = (one for nodes in self._open.values() for one in nodes.values())
         return any(now >= one.until for one in attempts)
 
