@@ -26,8 +26,8 @@ def read_names(cell: str) -> set[str]:
 
 
 def sent_names(named: set[str], notebook: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the notebook's names that the cell needs, including names that the cell's functions
-    read.
+    """Return the notebook's variables whose names are in `named`, by name. Names that begin with an
+    underscore are left out.
     """
     return {name: notebook[name] for name in sorted(named & notebook.keys()) if name[0] != "_"}
 
@@ -58,7 +58,8 @@ def _with_last_bound(source: str) -> ast.Module:
 
 def failure_lines(error: BaseException) -> list[str]:
     """Return the lines that a notebook shows for an error. If the cell's own code raised the error,
-    they are the traceback from that code on. Otherwise they are only the error.
+    the lines are the traceback from that code on. Otherwise they are only the name and text of the
+    error.
     """
     if not isinstance(error, TaskError):
         return traceback.format_exception_only(error)

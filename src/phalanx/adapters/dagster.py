@@ -73,7 +73,7 @@ class PhalanxStepHandler(StepHandler):
         return CheckStepHealthResult.healthy()
 
     def terminate_step(self, step_handler_context: StepHandlerContext) -> Iterator[DagsterEvent]:
-        """Interrupt a step that runs; a waiting step never starts."""
+        """Cancel a step: a running step is interrupted, and a waiting step never starts."""
         ref = self._running.get(_key(step_handler_context))
         if ref is not None:
             phalanx.cancel(ref)

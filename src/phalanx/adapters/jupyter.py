@@ -89,7 +89,9 @@ class PhalanxMagics(Magics):
         return last[0] if asked.gang is None else last
 
     def _results(self, work: Any) -> list[dict[str, Any]]:
-        """Wait for the results. While nothing has started, show why. Ctrl-C also ends the work."""
+        """Wait for the results of the cell's work and return them. While the work waits, show why.
+        Ctrl-C cancels the work, and not only the wait.
+        """
         refs = list(work) if isinstance(work, list) else [work]
         show: Callable[[str], None] | None = None
         said = ""
@@ -125,7 +127,7 @@ def _waiting_html(work: Any) -> str:
 
 
 def _waiting(work: Any) -> str:
-    """Return why work waits; empty once it runs or has ended."""
+    """Return why work waits; "" if it runs or has ended."""
     try:
         return str(phalanx.explain(work))
     except PhalanxError:

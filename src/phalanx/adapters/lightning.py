@@ -53,8 +53,8 @@ class PhalanxEnvironment(ClusterEnvironment):
         return int(os.environ["RANK"])
 
     def set_global_rank(self, rank: int) -> None:
-        """Do nothing: the gang sets the rank. The ranks of the members on one node need not be
-        consecutive.
+        """Do nothing: the gang sets the rank. The rank that Lightning computes assumes that the
+        ranks on one node are consecutive, which they need not be.
         """
 
     def local_rank(self) -> int:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOSTS = "PHALANX_MPI_HOSTS"
-"""The environment variable with the path of a file. The file names the member for each host."""
+"""The environment variable with the path of a file that names the member for each host."""
 PATIENCE_S = 300.0
 """Seconds for which the members wait for each other at the start."""
 LOOK_EVERY_S = 0.1
@@ -40,8 +40,8 @@ class Slot(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The plan of one `mpirun`: its slots by host, and the member in which each host's processes
-    run.
+    """The plan of one `mpirun`: the number of slots of each host, and the member in which each
+    host's processes run.
     """
 
     slots: dict[str, int]
@@ -65,9 +65,9 @@ def plan(found: Sequence[Slot]) -> Plan:
 
 
 def command(version: str, mpirun: str, hosts: Path, size: int) -> tuple[list[str], str]:
-    """Return the words of the command before the program, and the format of a line of the host
-    file. `version` is the text that `mpirun --version` prints. Raises ValueError for an unknown
-    MPI.
+    """Return the words of the `mpirun` command that precede the program, and the format of a line
+    of the host file. `hosts` is the path of that file, and `version` the text that `mpirun
+    --version` prints. Raises ValueError for an unknown MPI.
     """
     if "Open MPI" in version or "open-mpi" in version.lower():
         return [mpirun, "--hostfile", str(hosts), "-np", str(size)], "{host} slots={slots}\n"
@@ -80,8 +80,8 @@ def command(version: str, mpirun: str, hosts: Path, size: int) -> tuple[list[str
 
 def agent_variables(agent: str) -> dict[str, str]:
     """Return the environment variables that make Open MPI and MPICH start processes with the
-    program `agent` instead of ssh. Open MPI's daemons stay children of the agent, because detached
-    daemons would end with the agent.
+    program `agent` instead of ssh. They also keep Open MPI's daemons as children of the agent.
+    Otherwise a daemon would detach itself, and then be ended when the agent ends.
     """
     return {
         "OMPI_MCA_orte_leave_session_attached": "1",

@@ -127,8 +127,8 @@ class _Server(NamedTuple):
 
 
 class _Needed:
-    """A placeholder in arguments for the state of another task run. It has the run's index in the
-    list of needed runs.
+    """A placeholder in arguments for the state of another task run. `place` is that run's index in
+    the list of needed runs.
     """
 
     def __init__(self, place: int) -> None:
@@ -146,7 +146,9 @@ class _Annotated:
 
 
 def _packed(value: Any, needed: list[phalanx.ObjectRef[Any]]) -> Any:
-    """Return `value` with placeholders for this runner's futures, which are added to `needed`."""
+    """Return `value` with a placeholder for each future of this runner. The references of these
+    futures are appended to `needed`.
+    """
 
     def exchange(part: Any) -> Any:
         if isinstance(part, BaseAnnotation):

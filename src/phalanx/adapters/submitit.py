@@ -33,7 +33,7 @@ own.
 DEFAULT_TIMEOUT_MIN = 5.0
 DEFAULT_SIGNAL_DELAY_S = 90
 REQUEUED = 75
-"""The exit code of a task that has written a checkpoint and whose job must wait again."""
+"""The exit code by which a task that has written a checkpoint makes its job wait again."""
 GRACE_S = 30.0
 """Seconds that a preempted job has for writing a checkpoint."""
 _NAMES = {
@@ -93,7 +93,9 @@ class PhalanxJob(core.Job[Any]):
             time.sleep(LOOK_EVERY_S)
 
     def cancel(self, check: bool = True) -> None:
-        """Cancel the job. `check`: raise an error if that fails for a job that has not ended."""
+        """Cancel the job. `check`: whether to raise an error if the job has not ended and cannot be
+        cancelled.
+        """
         try:
             phalanx.JobHandle(self.job_id).cancel()
         except (JobCommandError, JobNotFoundError):

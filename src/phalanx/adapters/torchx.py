@@ -61,7 +61,7 @@ LOOK_EVERY_S = 0.5
 INDEX = "$(VC_TASK_INDEX)"
 """The placeholder for a member's index in commands and variables."""
 _INDEX_HERE = "\0VC_TASK_INDEX\0"
-"""A placeholder for INDEX while the other text of a role is converted to the form of manifests."""
+"""Stands for INDEX in a role's text while `_literal` doubles the dollar signs of that text."""
 
 
 def manifest(app: AppDef, name: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,8 +110,8 @@ def _task(given: Role, name: str) -> dict[str, Any]:
 
 
 def _literal(text: str) -> str:
-    """Return a text in the form of manifests, in which `$` is written `$$`. So a role's words are
-    passed to the command unchanged, except for TorchX's own macros.
+    """Return a text in the form of manifests, in which `$` is written `$$`. So all words of a role
+    reach the command unchanged, except for TorchX's own macros.
     """
     return text.replace("$", "$$").replace(_INDEX_HERE, INDEX)
 
@@ -200,8 +200,8 @@ class PhalanxScheduler(Scheduler[Mapping[str, Any]]):
         should_tail: bool = False,
         streams: Stream | None = None,
     ) -> Iterable[str]:
-        """Yield a member's output, with both streams together. Raises ValueError if a single stream
-        is requested.
+        """Yield a member's output; standard output and errors are mixed. Raises ValueError if a
+        single stream is requested.
         """
         if streams not in (None, Stream.COMBINED):
             raise ValueError("phalanx keeps both streams as one: streams must be COMBINED or None.")

@@ -1,4 +1,4 @@
-"""The actors of this node. Each of them gets a worker, is created there, and is watched."""
+"""The actors of this node. Each actor gets a worker, is created in this worker, and is watched."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ class EndsWorkers(Protocol):
         ...
 
     def leaves(self, worker: bytes, reason: str) -> None:
-        """Note that a worker ends of its own accord, which is no crash. An earlier reason stays."""
+        """Note that a worker ends of its own accord, so its end is no crash. A reason that was
+        noted before is kept.
+        """
         ...
 
     def finishes(self, worker: bytes, now: float) -> None:
@@ -78,10 +80,10 @@ class NodeActors:
         gpus: GpuShares | None = None,
         may_begin: Callable[[], bool] = always_sure,
     ) -> None:
-        """`report_needed` is called before each message to the head that depends on this node's
+        """`report_needed` is called before each message after which the head relies on this node's
         free resources. `gpus`: the shares of GPUs that actors may use. `may_begin` returns whether
-        the head is known to count on this node. If not, `begin_waiting` is called as soon as that
-        is known.
+        it is certain that the head has not given this node up. If it is not certain,
+        `begin_waiting` is called as soon as it is.
         """
         self._may_begin = may_begin
         self._waiting: list[Lease] = []
@@ -115,8 +117,8 @@ class NodeActors:
         from_processes.on(ActorUnreferenced, self._pass_to_head)
 
     def _ready(self, peer: Peer, message: ActorReady) -> None:
-        """Report that the actor is ready, after a report of free resources. A process that hears of
-        the actor may at once place work that depends on these resources.
+        """Report this node's free resources, and then that the actor is ready. A process that hears
+        of the actor may immediately place work that depends on these resources.
         """
         self._report_needed()
         self._pass_to_head(peer, message)
@@ -205,8 +207,8 @@ class NodeActors:
     # ---- as the asker of the actors' demands -------------------------------------------------
 
     def granted(self, lease: Lease) -> None:
-        """Make the worker of the lease create its actor, once the head is known to count on this
-        node.
+        """Make the worker of the lease create its actor, as soon as it is certain that the head has
+        not given this node up.
         """
         if self._may_begin():
             self._make(lease)
@@ -214,7 +216,9 @@ class NodeActors:
             self._waiting.append(lease)
 
     def begin_waiting(self) -> None:
-        """Make the actors that waited. An actor whose worker has ended gets another worker."""
+        """Make the actors that waited for this. An actor whose worker has ended meanwhile gets
+        another worker.
+        """
         waiting, self._waiting = self._waiting, []
         for lease in waiting:
             if self._leases.leases.get(lease.number) is lease:

@@ -1,10 +1,11 @@
 """Chooses the sources from which many nodes copy a large object: each holder sends the object to
 two nodes at a time.
 
-A node that has received a copy sends it on. So one node's link carries the object only a few times,
-and `n` nodes have it after log3(n) rounds of two copies. The node that wrote an object, its writer,
-names a source to each node that wants a copy. The answer is advice: a node that gets no answer, or
-finds no copy at the source, copies the object from its writer.
+A node that has received a copy sends the object to further nodes. So one node's link carries the
+object only a few times, and `n` nodes have it after log3(n) rounds, in each of which a holder sends
+two copies. The node that wrote an object, its writer, names a source to each node that wants a
+copy. The answer is advice: a node that gets no answer, or finds no copy at the source, copies the
+object from its writer.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ LARGE_BYTES = 32 << 20
 cost more than it saves.
 """
 AT_ONCE = 2
-"""The number of nodes that copy an object from one source at a time. The number is small, so that a
-slow node does not delay many others.
+"""The largest number of nodes that copy an object from one source at a time. It is small, so that a
+slow source does not delay many nodes.
 """
 ASK_AGAIN_S = 5.0
 """Seconds after which a question is repeated, because it may have been lost with its connection."""
@@ -178,9 +179,11 @@ class SourceQuestions:
         question.begin(list(dict.fromkeys([message.source, prefix_of_name(message.name)])))
 
     def on_transfer_end(self, name: str, is_here: bool) -> bytes:
-        """Note the end of a transfer, and return the node that was its first source.
+        """Note the end of a transfer. Returns the source that the object's writer named for it, or
+        else the writer.
 
-        Only a failure is reported to the writer here, because another message announces a new copy.
+        If the transfer failed, the writer learns that the source is free. A new copy is announced
+        by another message.
         """
         writer = prefix_of_name(name)
         source = self._told.pop(name, None)

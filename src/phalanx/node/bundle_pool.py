@@ -1,5 +1,5 @@
-"""A bundle of a placement group on this node: resources that were set aside, and that work in the
-bundle takes.
+"""A bundle of a placement group on this node: resources that were set aside for the work in the
+bundle.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ _OF_CARDS = frozenset({LIMIT, MPS, COMPUTE})
 
 
 class BundlePool:
-    """A reserved bundle. It acts as a small node, whose devices have their real numbers."""
+    """A reserved bundle. Work takes parts of it like parts of a small node. The devices keep their
+    numbers on the real node.
+    """
 
     def __init__(self, reservation: Allocation) -> None:
         self.reservation = reservation
         self.gang = NO_VIEW
-        """The gang to which the bundle belongs, as work in the bundle sees it; empty if it belongs
-        to none.
+        """The gang to which the bundle belongs, as work in the bundle sees it; empty for a bundle
+        that belongs to no gang.
         """
         self._numbers = {name: [i for i, _ in taken] for name, taken in _items(reservation)}
         whole = dict(reservation.resources.to_mapping())

@@ -41,7 +41,9 @@ class BundleTable:
         self._ended: dict[GroupId, int] = {}
         self._removed: dict[GroupId, None] = {}
         self._going: dict[AttemptId, list[BundlePool]] = {}
-        """By (group, attempt): the pools that were given back and in which work still runs."""
+        """By (group, attempt): the bundles that were given back and are not free yet, because work
+        still runs in one of them.
+        """
         self._unconfirmed: dict[AttemptId, float] = {}
         """By (group, attempt): the time when an attempt that is not committed is given back,
         earliest first.
@@ -127,12 +129,12 @@ class BundleTable:
         return [pool for pool in self._going[key] if not pool.is_idle]
 
     def settle(self) -> list[AttemptId]:
-        """Free the bundles of each (group, attempt) in which no work runs any more. Returns each of
-        these once.
+        """Find each (group, attempt) whose returned bundles are all without work, and free these
+        bundles. Returns each such (group, attempt), one time only.
 
-        The bundles become free together, because their head hears of them together: a device that
-        another bundle gets is one that the head knows to be free. Call this after `give_back`, and
-        whenever a lease has ended.
+        The bundles of an attempt become free in one step, because one message tells the head of all
+        of them. Otherwise another bundle could get a device that the head still counts as held.
+        Call this after `give_back`, and whenever a lease has ended.
         """
         settled = [key for key, pools in self._going.items() if all(pool.is_idle for pool in pools)]
         for key in settled:
@@ -152,8 +154,8 @@ class BundleTable:
         return bool(late)
 
     def pools(self, place: BundleId) -> Iterator[BundlePool]:
-        """Yield the committed bundles on this node that (group, index) may use. A negative index
-        stands for all bundles of the group.
+        """Yield the committed bundles on this node that work in `place` may use. `place` is (group,
+        index); a negative index stands for all bundles of the group.
         """
         group, index = place
         for at, held in sorted(self._groups.get(group, {}).items()):
@@ -169,8 +171,8 @@ class BundleTable:
         return {index: held[index].pool.devices for index in indexes if index in held}
 
     def refusal(self, place: BundleId, request: ResourceSet) -> tuple[str, str] | None:
-        """Return (reason, code of an error) if this node knows that tasks can never run in the
-        bundle; otherwise None.
+        """Return (reason, code of an error) if this node knows that a task with this request can
+        never run in the bundle; otherwise None.
         """
         group = place[0]
         pools = list(self.pools(place))
@@ -195,7 +197,9 @@ class BundleTable:
         return {i: held for i, held in reservations.items() if held.attempt == attempt}
 
     def _supersede(self, group: GroupId, attempt: int, bundles: Mapping[int, ResourceSet]) -> None:
-        """End earlier uncommitted attempts, because a group has one attempt at a time."""
+        """Give back what earlier attempts hold, because a group has one attempt at a time: all
+        bundles that are not committed, and the committed ones that the new attempt reserves again.
+        """
         old = [
             index
             for index, held in self._groups.get(group, {}).items()
@@ -216,7 +220,9 @@ class BundleTable:
             self._groups.pop(group, None)
 
     def _release_idle(self, key: AttemptId) -> None:
-        """Free bundles at once that the head does not count as held."""
+        """Free the idle bundles of an attempt immediately, without waiting for its other bundles.
+        This is right for bundles that the head does not count as held.
+        """
         pools = self._going.get(key, [])
         for pool in [pool for pool in pools if pool.is_idle]:
             pools.remove(pool)

@@ -1,9 +1,9 @@
 """The administrator's programs that check whether the node works properly. They run one at a time.
 
-This module is pure: `CheckPrograms` starts and ends the programs. A round runs all of them: when
-the node joins, regularly while nothing runs here, and before and after a member of a job that has
-all GPUs of the node. A check with a bad result closes the node. The check is repeated regularly
-until its result is good.
+This module is pure: `CheckPrograms` starts and ends the programs. A round runs all checks one after
+another. Rounds run when the node joins, regularly while nothing runs here, and before and after a
+member of a job that has all GPUs of the node. A check with a bad result closes the node. Then
+rounds are repeated regularly until all results are good.
 """
 
 from __future__ import annotations
@@ -122,8 +122,9 @@ class Checks:
         return [one for one in self._states.values() if one.state != OK]
 
     def before(self, devices: Collection[int], done: Callable[[str], None]) -> bool:
-        """Run the checks before a member with these devices starts. Returns False if there are no
-        checks; otherwise `done` is called after them.
+        """Run the checks before a member with these devices starts, and call `done` with the reason
+        why it must not start ("" if it may). Returns False, without a call of `done`, if no checks
+        are needed: there are none, or the member does not have all GPUs of the node.
         """
         if self._concerns(devices):
             self._ask(BEFORE, done)
@@ -131,7 +132,9 @@ class Checks:
         return False
 
     def after(self, devices: Collection[int]) -> None:
-        """Run the checks after a member with these devices has ended."""
+        """Run the checks after a member with these devices has ended, if it had all GPUs of the
+        node.
+        """
         if self._concerns(devices):
             self._ask(AFTER)
 

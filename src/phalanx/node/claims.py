@@ -8,7 +8,8 @@ from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.scheduler.devices.sets import ResourceSet
 
 AHEAD = -(1 << 62)
-"""The rank of claims. By this rank, claims come before tasks of classes that hold nothing.
+"""The rank of the first claim. By this rank, claims come before other demands of classes that hold
+nothing, at equal priority and share of the queue.
 
 Tasks lose little by waiting, because room for them becomes free whenever a task ends.
 """

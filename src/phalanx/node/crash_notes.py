@@ -1,5 +1,5 @@
-"""Notes about crashed workers. The first crash of a kind gets a line at once; later crashes are
-combined in one line.
+"""Notes about crashed workers. The first crash of a kind gets a line immediately; later crashes of
+this kind are combined in one line.
 """
 
 from __future__ import annotations

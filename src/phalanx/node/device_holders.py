@@ -1,4 +1,6 @@
-"""Finds which lease or member holds each GPU of a node, and each process on a GPU."""
+"""Finds the work (a lease or a member of a job) to which each GPU of a node, and each process on a
+GPU, belongs.
+"""
 
 from __future__ import annotations
 
@@ -78,8 +80,8 @@ class DeviceHolders:
         return found
 
     def all(self) -> Iterator[Holder]:
-        """Yield every holder of devices. All other work is included, because it may use devices,
-        too.
+        """Yield a holder for each member that runs and for each lease whose worker runs. Work that
+        holds no devices is included, because it may use devices all the same.
         """
         yield from self._members.holders()
         for lease in self._leases.leases.values():

@@ -1,4 +1,4 @@
-"""The GPUs of a node: their samples, their health, and which of them are not handed out.
+"""The GPUs of a node: their samples, their health, and which GPUs are not handed out.
 
 This module is pure. A separate process reads the GPUs, because calls of their driver can hang. This
 module decides when that process starts and ends, and takes its readings.
@@ -33,7 +33,9 @@ LOOK_EVERY_S = 5.0
 HANGS_AFTER_S = 30.0
 """Seconds after which a silent reader counts as hanging."""
 AGAIN_AFTER_S = 60.0
-"""Seconds until another reader is started, after the last one started or hung and was ended."""
+"""Seconds until another reader may be started: from the start of the last reader or, if it hung,
+from the time when it was ended.
+"""
 GPU = "GPU"
 
 
@@ -153,7 +155,7 @@ class DeviceWatch:
         self._heard_at = float("-inf")
         self._begin_at = float("-inf")
         self._told_at = float("-inf")
-        """The time when the head was last told the holders of devices that cannot be read."""
+        """The time when the head last got a report while the devices could not be read."""
         self.samples: dict[int, DeviceSample] = {}
         """The latest sample of each device; empty while the devices cannot be read."""
         self.trouble = ""

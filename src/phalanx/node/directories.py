@@ -18,7 +18,7 @@ from phalanx.node.notes import Note
 LOOK_EVERY_S = 1.0
 """Seconds between two readings of the directories."""
 FRESH_S = 0.1
-"""Seconds for which a reading is used again: members that begin or end in this time cause no other
+"""Seconds for which a reading stays valid. Members that begin or end in this time cause no other
 reading.
 """
 LEAST_BYTES = 16 << 20
@@ -26,7 +26,7 @@ LEAST_BYTES = 16 << 20
 LEAST_PART = 0.02
 """The fraction of a small file system that must be free. A directory with less room is full."""
 WELL_AGAIN = 2
-"""A full directory is usable again when it has this multiple of the least room."""
+"""A full directory is usable again when its room is at least this multiple of the least room."""
 LOST_BYTES = 64 << 10
 """The room in bytes below which printed output may have been lost."""
 

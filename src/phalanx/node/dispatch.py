@@ -11,7 +11,9 @@ M = TypeVar("M")
 
 
 class MessageTable:
-    """The handlers of messages whose sender does not matter, for example messages of the head."""
+    """Handlers that do not need the sender of a message, for example handlers of the head's
+    messages.
+    """
 
     def __init__(self) -> None:
         self._handlers: dict[type, Callable[[Any], None]] = {}
@@ -31,7 +33,7 @@ class MessageTable:
 
 
 class PeerMessageTable:
-    """The handlers of messages for which the connection matters over which they came."""
+    """Handlers that need the connection over which a message came."""
 
     def __init__(self) -> None:
         self._handlers: dict[type, Callable[[Peer, Any], None]] = {}

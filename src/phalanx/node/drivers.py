@@ -1,4 +1,4 @@
-"""The drivers of a node. Each of them registers, gets a job, and ends the job when it ends."""
+"""The drivers of a node. Each driver registers and gets a job, which ends when the driver ends."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ class NodeSetup:
     ports.
     """
     limits: Mapping[str, int] = field(default_factory=dict)
-    """By resource, the largest number of devices that the node can have, if it was given only some
-    of the machine's devices.
+    """For each resource of which the node was given only some of the machine's devices: the largest
+    number of devices that the node can have.
     """
     address: str = ""
     """The address of the cluster's head, for display; "" for a node that is a whole cluster."""
@@ -58,8 +58,8 @@ class NodeSetup:
     `model.command_groups`).
     """
     settings: SystemSettings = DEFAULT_SETTINGS
-    """The settings of the cluster, if the node is all of it. Other nodes get the settings from the
-    head.
+    """The settings of the cluster, if the node is a whole cluster. Any other node gets the settings
+    from the head.
     """
 
 
@@ -84,7 +84,7 @@ class NodeEffects:
     keeping: Keeping = field(default_factory=NotKeeping)
     job_files: JobFiles
     directories: Callable[[ObjectStore], DirectoryReading]
-    """Makes the reading of the directories in which the node works."""
+    """Returns the object that reads the states of the directories in which the node works."""
     memory: MemoryMeter
     usage: UsageMeter
     process_usage: UsageMeter = field(default_factory=NoUsageMeter)
@@ -101,13 +101,13 @@ class NodeEffects:
     is_port_free: Callable[[int], bool]
     """Returns whether a server could listen on this port at any address of this machine."""
     drain_output: Callable[[Callable[[], None]], None]
-    """Calls back once everything that workers have printed so far was passed on."""
+    """Calls its argument as soon as everything that workers have printed so far was passed on."""
     know_addresses: Callable[[Iterable[ViewRow]], None]
     """Stores the addresses in the rows of other nodes."""
     sweep: Callable[[], None]
     """Deletes the files that a dead node has left on this machine."""
     look: Callable[[Meter], None] | None
-    """Sets the numbers in a meter that only the shell knows; None if no metrics are reported."""
+    """Sets those numbers of a meter that only the shell knows; None if no metrics are reported."""
     report_defect: Callable[[Exception], None]
     """Shows an internal error, which affected one order or one part of a tick."""
     note: Note

@@ -60,9 +60,9 @@ class NodeEvents:
     ) -> Iterator[tuple[bytes, Run]]:
         """Yield each finished run with its owner.
 
-        The runs are the workers' runs, and the runs that drivers reported lately or left behind.
-        `before`: for some owners, the number of a report; only earlier reports of these owners are
-        included.
+        The runs are those of workers, and those that drivers reported lately or left behind.
+        `before` has a number for some owners: of such an owner, only reports with smaller numbers
+        are included.
         """
         first = self.received - len(self._runs)
         for number, (owner, one) in enumerate(self._runs, first):
@@ -80,7 +80,7 @@ class NodeEvents:
         self._ring.record(kind(node=self._prefix.hex(), **fields))
 
     def queued(self, demand: Demand) -> None:
-        """Record that a process of this node asked for workers, of which none is free."""
+        """Record that a process of this node asked for workers while none was free."""
         place = demand.place.to_mapping()
         self.record(DemandQueued, **_named(demand), resources=place, count=demand.count)
 

@@ -1,5 +1,5 @@
-"""The logs that a command in the foreground shows completely. Unread output is kept, and members
-that print too fast are stopped meanwhile.
+"""The logs that a command in the foreground shows completely. Output is kept until the command has
+read it, and a member that prints too fast is stopped until then.
 
 This module is pure. A member writes into its log itself, and may write faster than the command
 reads. Unread output is never dropped; if there is much of it, the member is stopped until the
@@ -58,8 +58,8 @@ class FollowedLogs:
     def signal(self, path: str, size: int) -> int:
         """Return the signal that the member of a log of `size` bytes must get now; 0 for none.
 
-        A member that must wait gets the signal each time, because it may have started more
-        processes.
+        A member that must stay stopped gets the signal at each call, because it may have started
+        more processes.
         """
         found = self._logs[path]
         unread = size - found.read_to

@@ -1,5 +1,5 @@
-"""Limits the sharers of GPUs to their parts of the memory, by the measurements of the reader of the
-devices.
+"""Limits each sharer of a GPU to its part of the GPU's memory, as the reader of the devices
+measures it.
 
 A sharer that uses more than its limit for longer than a grace period is ended. Memory that a holder
 still has after its end is withheld: the memory is not handed out until a reading shows that it is
@@ -23,9 +23,11 @@ from phalanx.scheduler.devices.quantities import SCALE
 GRACE_S = 5.0
 """Seconds for which a sharer may use more memory than its limit."""
 LOOK_AGAIN_S = 0.5
-"""Seconds between readings while a sharer exceeds its limit, or while memory has not come back."""
+"""Seconds between readings while a sharer exceeds its limit, or while ended holders have not freed
+their memory.
+"""
 SUSPECT_AFTER_S = 30.0
-"""Seconds after which memory that has not come back makes its card suspect."""
+"""Seconds after which a card is suspect if ended holders have not freed its memory."""
 
 
 class GpuMemory:
@@ -40,8 +42,8 @@ class GpuMemory:
         shares: GpuShares,
         note: Note,
     ) -> None:
-        """`end` ends a holder at once for a reason; its flag says whether that reason is the
-        holder's use of memory. `look` asks for a reading soon.
+        """`end` ends a holder immediately. Its arguments are the holder, the reason, and whether
+        this reason is the holder's use of memory. `look` asks for a reading soon.
         """
         self._resources = resources
         self._holders = holders
@@ -57,7 +59,8 @@ class GpuMemory:
         """
         self._over_since: dict[tuple[bytes, int], float] = {}
         self._away_since: dict[int, float] = {}
-        """For each GPU: the time since which memory of ended holders is missing."""
+        """For each GPU on which ended holders still have memory: the time since which they have it.
+        """
         self._without_daemon: dict[int, None] = {}
         """The GPUs whose MPS daemon has ended, until their sharers have ended and the GPUs were
         read again.
@@ -151,8 +154,8 @@ class GpuMemory:
         self._over_since = over
 
     def _released(self, number: int) -> None:
-        """Withhold the memory that a holder still uses after its end, and ask for a reading
-        soon.
+        """Handle the end of a holder on a GPU: withhold the memory that its processes still use,
+        and ask for a reading soon. If nobody shares the GPU any more, end its MPS daemon.
         """
         if number not in self._resources.modes():
             self._daemons.end(number)
@@ -161,8 +164,9 @@ class GpuMemory:
             self._look()
 
     def _withhold(self, now: float | None) -> bool:
-        """Withhold the memory that an ended holder has not freed. `now`: the time of a reading,
-        from which the memory counts as missing; None without a reading.
+        """Withhold the memory that ended holders have not freed. Returns whether the withheld
+        amounts have changed. `now`: the time of a new reading, from which newly found memory counts
+        as missing; None without a new reading.
         """
         kept: dict[int, int] = dict.fromkeys(self._without_daemon, SCALE)
         away: dict[int, float] = {}

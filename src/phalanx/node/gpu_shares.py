@@ -77,8 +77,9 @@ def memory_in(
     card_memory: CardMemory,
     is_limit: bool = True,
 ) -> dict[int, int]:
-    """Return the result of `memory_of` for a holder in a bundle. The result is at most the memory
-    of the bundle. `is_limit`: whether to return limits of memory instead of requested memory.
+    """Return the result of `memory_of` for a holder in `pool`. In a bundle, it is at most the
+    memory of the bundle, and a holder without an amount of its own has the bundle's. `is_limit` is
+    as in `memory_of`.
     """
     own = memory_of(held, card_memory, is_limit)
     if not isinstance(pool, BundlePool):

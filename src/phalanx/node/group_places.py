@@ -19,7 +19,9 @@ KEEP = 10_000
 
 
 class GroupPlaces:
-    """The groups for which processes of this node asked. The head reports every change of them."""
+    """The groups about which processes of this node have asked. The head reports every change of
+    these groups.
+    """
 
     def __init__(self, node_id: str, bundles: BundleTable) -> None:
         self._node_id = node_id
@@ -48,8 +50,8 @@ class GroupPlaces:
         return [group for group, known in self._known.items() if known.state != REMOVED]
 
     def nodes_of(self, place: BundleId) -> list[str]:
-        """Return the other nodes that have a bundle which (group, index) may use. A negative index
-        stands for all bundles.
+        """Return the other nodes with a bundle that work in `place` may use. `place` is (group,
+        index); a negative index stands for all bundles of the group.
         """
         group, index = place
         known = self._known.get(group)
@@ -58,12 +60,12 @@ class GroupPlaces:
         return sorted({node for node in _placed(known, index) if node != self._node_id})
 
     def pools(self, place: BundleId) -> Iterator[BundlePool]:
-        """Yield this node's bundles that (group, index) may use."""
+        """Yield this node's bundles that work in `place` may use."""
         return iter(()) if self._is_held_up(place) else self._bundles.pools(place)
 
     def _is_held_up(self, place: BundleId) -> bool:
-        """Whether work that may run anywhere in the group must wait: a lost bundle is being placed
-        again, or some nodes have not confirmed their bundles.
+        """Whether work that may run in any bundle of the group must wait, because a lost bundle is
+        being placed again, or because some nodes have not confirmed their bundles.
         """
         group, index = place
         known = self._known.get(group)

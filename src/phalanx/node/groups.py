@@ -48,8 +48,8 @@ class Leases(Protocol):
         ...
 
     def dispatch_in(self, room: bytes | None, now: float) -> None:
-        """Dispatch demands after bundles of the group `room` were added or removed; with None,
-        after resources of bundles became free.
+        """Dispatch demands: those of the group `room`, because its bundles were added or removed,
+        or with None those outside of groups, because bundles became free.
         """
         ...
 
@@ -76,8 +76,8 @@ class NodeGroups:
         is_port_free: Callable[[int], bool],
     ) -> None:
         """`node`: the id of the node's own process. `request_plan` is called when other nodes must
-        be chosen again. `report_changed` is called when resources become free for which the head
-        waits. `is_port_free`: whether a server could listen on a port, at any address of this
+        be chosen again. `report_changed` is called when bundles become free, because the head waits
+        for that. `is_port_free`: whether a server could listen on a port, at any address of this
         machine.
         """
         self._node = node
@@ -178,9 +178,9 @@ class NodeGroups:
             self._end_in(pools, "it did not end in time")
 
     def settle(self) -> bool:
-        """Report bundles that were given back and are free now. Returns whether there were any.
+        """Report the bundles that were given back and are free now. Returns whether there were any.
 
-        Call this once for many bundles, because one report covers all of them.
+        One report covers all of them, so a single call for many bundles is enough.
         """
         settled = self._bundles.settle()
         if not settled:

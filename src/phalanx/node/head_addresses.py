@@ -40,11 +40,11 @@ class HeadAddresses:
 
     @property
     def are_all_tried(self) -> bool:
-        """Whether no address has led to a head since the last success."""
+        """Whether all addresses were tried in vain since one of them last led to a head."""
         return self._untried <= 0
 
     def failed(self) -> None:
-        """Use the next address, because the present one led to no head."""
+        """Go on to the next address, because the present one led to no head."""
         self._untried -= 1
         self._index = (self._index + 1) % len(self._addresses)
 

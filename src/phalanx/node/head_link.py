@@ -2,8 +2,8 @@
 that may break.
 
 A node keeps each notification until the head has stored it, and each request until the head has
-answered. After a restart of the head it sends both again, in order. So everything that is sent here
-may arrive twice, and the head handles that.
+answered. Over a new connection, the node sends both again, in order. So everything that is sent
+here may arrive twice, and the head handles that.
 """
 
 from __future__ import annotations

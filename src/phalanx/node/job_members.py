@@ -73,15 +73,16 @@ class JobMembers:
         gpus: GpuShares | None = None,
         may_begin: Callable[[], bool] = always_sure,
     ) -> None:
-        """`devices` returns the latest reading of the GPUs, by number. `report` reports the node's
-        health to the head at once, before the head gets the report that a member could not begin
-        here. `gpus`: the shares of GPUs that members may use. `may_begin` returns whether the head
-        is known to count on this node. If not, `begin_waiting` is called as soon as that is known.
+        """`devices` returns the latest reading of the GPUs, by number. `report` sends the node's
+        health to the head. It is called before each report that a member could not begin here.
+        `gpus`: the shares of GPUs that members may use. `may_begin` returns whether it is certain
+        that the head has not given this node up. If it is not certain, `begin_waiting` is called as
+        soon as it is.
         """
         self._may_begin = may_begin
         self._waiting: list[Member | StartStep] = []
-        """Steps and members that wait because the head may have given this node up. The members
-        have begun, and their next command waits.
+        """Steps and members that wait because the head may have given this node up. Of such a
+        member, earlier commands have run, and the next command waits.
         """
         self._clock = clock = effects.clock
         self._head = head
@@ -145,9 +146,7 @@ class JobMembers:
     # ---- begin -------------------------------------------------------------------------------
 
     def start(self, order: StartMember) -> None:
-        """Run a member. If it runs already, nothing is done: a head that came back repeats its
-        orders.
-        """
+        """Run a member. If it runs already, nothing is done: a head may repeat its orders."""
         place = (order.group, order.index)
         known = self._members.get(place)
         if known is not None and known.order.attempt >= order.attempt:
@@ -174,7 +173,9 @@ class JobMembers:
         self._continue_run(place)
 
     def stop_run(self, message: StopRun) -> None:
-        """Return the tasks of a run that have not begun, and report the task that runs."""
+        """Hand the tasks of a run that have not begun back to the head, and report the task that
+        runs.
+        """
         place = (message.group, message.index)
         self._reports.stop_run(place)
         member = self._members.get(place)
@@ -182,8 +183,8 @@ class JobMembers:
             self._reports.running(member)
 
     def _continue_run(self, place: MemberId) -> None:
-        """Begin the next task of a run if its place is free. If no task waits, send the run's
-        report at once.
+        """Begin the next task of a run if the run's place is free. If no task waits either, send
+        the run's report immediately.
         """
         while place not in self._members and (order := self._runs.next(place)) is not None:
             if self._admission.pool(place) is None:  # the place no longer exists
@@ -213,7 +214,9 @@ class JobMembers:
             self._begin_commands(member)
 
     def _begin_commands(self, member: Member) -> None:
-        """Begin a member, once the head is known to count on this node. Until then it rests."""
+        """Begin a member as soon as it is certain that the head has not given this node up. Until
+        then the member rests.
+        """
         if not self._may_begin():
             member.rests = True
             return
@@ -244,8 +247,8 @@ class JobMembers:
         self._end(member, 0.0)
 
     def _go_on(self, member: Member) -> None:
-        """Start the next command of `before` or, if all have run, the member's own commands. These
-        commands wait until the head is known to count on this node.
+        """Start the next command of `before` or, if all have run, the member's own commands. The
+        command waits until it is certain that the head has not given this node up.
         """
         if not self._may_begin():
             self._waiting.append(member)
@@ -270,7 +273,8 @@ class JobMembers:
                 self._go_on(one)
 
     def take_over(self, kept: KeptMember, begun: Mapping[bytes, int]) -> bool:
-        """Continue with a member of an earlier process of this node, whose bundle is here.
+        """Continue with a member that an earlier process of this node began. The member's bundle
+        must be here.
 
         `begun`: the member's processes that have begun, with their pids; `exited` is called for
         those that have ended. Returns False if the bundle is not free.
@@ -373,7 +377,7 @@ class JobMembers:
             self._reports.never_began(place, message.attempt, "it was ended before it began")
 
     def end_now(self, key: bytes, reason: str) -> None:
-        """End the member with this key at once, because it must stop using a GPU."""
+        """Kill the member with this key, because it must stop using a GPU."""
         for member in list(self._members.values()):
             if member.key == key:
                 member.blame_kill(reason)
@@ -418,8 +422,8 @@ class JobMembers:
             self._finish(member)
 
     def _leave_run(self, member: Member) -> None:
-        """Return the tasks that wait behind a member that will not end of its own accord, and
-        report the member.
+        """Hand the tasks that wait behind a member back to the head, because the member will not
+        end of its own accord, and report the member.
         """
         self._reports.stop_run(member.place, member.order.attempt)
         if member.is_quiet:
@@ -465,7 +469,7 @@ class JobMembers:
         return True
 
     def _finish(self, member: Member) -> None:
-        """Finish a member whose own commands have ended, once its steps have ended, too.
+        """Finish a member whose own commands have ended, as soon as its steps have ended, too.
 
         Steps that are asked to end with the member have the rest of the member's grace period.
         """

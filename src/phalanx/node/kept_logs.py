@@ -1,8 +1,8 @@
 """The logs of members that have ended here. Decides how much of them is kept, and for how long.
 
-This module is pure. The oldest log is dropped first: when all logs together take too much room,
-when that log is very old, or when the disk is full. Logs of running members have their own limit
-and are not counted.
+This module is pure. Logs are dropped, the oldest first, when all logs together take too much room
+or when the disk is full. A very old log is dropped in any case. Logs of running members have their
+own limit and are not counted.
 """
 
 from __future__ import annotations

@@ -25,7 +25,9 @@ class KeptMember(msgspec.Struct, kw_only=True):
 
     order: StartMember
     bundle: int
-    """The number of the attempt to place the gang that reserved the member's bundle on the node."""
+    """The number of the attempt that reserved the member's bundle on the node, among the attempts
+    to place the gang.
+    """
     amounts: dict[str, int]
     """The bundle's resources, in units of 1/10000."""
     devices: dict[str, list[tuple[int, int]]]
@@ -105,8 +107,8 @@ GO_ON: Final = "go on"
 it.
 """
 REPORT: Final = "report"
-"""The decision for a member that has ended and whose place a later member has: only the end is
-reported.
+"""The decision for a member that has ended and whose place now belongs to a later member: only the
+end is reported.
 """
 BEGIN: Final = "begin"
 """The decision for a member of which nothing has begun: its bundle is kept, and the head repeats

@@ -49,8 +49,9 @@ class KnownJobs:
     def variables_of(self, job: bytes, key: bytes) -> dict[str, str]:
         """Return the variables of a worker of a job in this environment.
 
-        A worker in software of its own may run in a container, which must have the driver's
-        directory before the worker can read the description of its job.
+        A worker in software of its own may run in a container. The container needs the driver's
+        directory before the worker can read the description of its job, so a variable names this
+        directory.
         """
         variables, known = self.environment(key), self.get(job)
         if known is None or ENVIRONMENT not in variables:
@@ -66,9 +67,10 @@ class KnownJobs:
         self._jobs.pop(job, None)
 
     def set_up(self, worker: Peer, job: bytes) -> None:
-        """Send a worker, once, everything that it needs to run the code of its job.
+        """Send a worker everything that it needs to run the code of its job, unless it was sent
+        before.
 
-        The message is sent at once, because it must arrive before the first task of the owner.
+        The message is sent immediately, because it must arrive before the owner's first task.
         """
         known = self._jobs.get(job)
         if known is None or worker.peer in self._set_up:

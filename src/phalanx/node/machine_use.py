@@ -1,5 +1,5 @@
-"""Measures how busy a node's machine is. The head keeps the sums over time, and the node its own
-numbers.
+"""Measures how busy a node's machine is. The head keeps the sums over all nodes over time, and each
+node keeps its own numbers over time.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class CommandEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The signal that ended the command; 0 if no signal did."""
     cpu_s: float = 0.0
     memory: int = 0
-    """The command's memory, as in Exited."""
+    """The bytes of memory of the largest of the command's processes, as in Exited; 0 if unknown."""
     is_unstarted: bool = False
     """Whether no process could be made for the command."""
     is_shortage: bool = False
@@ -77,8 +77,8 @@ class JobFiles(Protocol):
         ...
 
     def give_packages(self, order: StartMember) -> None:
-        """Put the packages of a member, which are here, among the files of its job. Raises
-        OSError.
+        """Put the packages of a member, which must already be on this node, among the files of its
+        job. Raises OSError.
         """
         ...
 

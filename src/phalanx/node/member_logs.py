@@ -1,4 +1,6 @@
-"""The logs of members: limited in size, read by other machines, kept for some time, or lost."""
+"""The logs of members: limits their size, reads them for other machines, keeps them for some time,
+and notes when one is lost.
+"""
 
 from __future__ import annotations
 

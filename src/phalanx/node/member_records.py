@@ -1,5 +1,5 @@
-"""The records of members that outlive the node's process. With them, the node's next process
-continues.
+"""The records of members that continue when the node's process ends. From these records, the node's
+next process learns of the members.
 """
 
 from __future__ import annotations

@@ -150,20 +150,20 @@ class MemberReports:
     # ---- runs of array tasks -------------------------------------------------------------------
 
     def run(self, place: MemberId) -> None:
-        """Report the tasks in a place that ended well, before other news of the place is
+        """Report the tasks in a place that ended well. Call this before other news of the place is
         reported.
         """
         self._send_run(self._runs.flushed(place, self._clock()))
 
     def stop_run(self, place: MemberId, attempt: int = 0) -> None:
-        """Return the tasks in a place that have not begun. `attempt`: the number of the attempt
-        that runs or ends there, if the head decides about the next one; otherwise 0.
+        """Hand the tasks in a place that have not begun back to the head. `attempt`: the number of
+        the attempt that runs or ends there, if the head decides about the next one; otherwise 0.
         """
         self._runs.on_reported(place, attempt)
         self._send_run(self._runs.stopped(place, self._clock()))
 
     def due_runs(self, now: float) -> None:
-        """Send the delayed reports of ends of tasks that are due."""
+        """Send those of the delayed reports about ended tasks that are due."""
         for news in self._runs.due(now):
             self._send_run(news)
 

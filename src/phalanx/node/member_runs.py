@@ -42,8 +42,8 @@ class _Run(msgspec.Struct, kw_only=True, eq=False):
     log: str = ""
     """The log of the first task in `ended`."""
     last_reported: int = 0
-    """The number of the last task whose end, or long run, was reported at once, so that the head
-    decides what follows it. Tasks that the head granted before it knew of the report do not begin.
+    """The number of the last task that did not begin, failed, or had to end. The head decides what
+    follows this task. Tasks that the head granted before it knew of this do not begin.
     """
 
 
@@ -82,8 +82,8 @@ class MemberRuns:
         return run is not None and order.behind < run.last_reported
 
     def on_reported(self, key: MemberId, attempt: int) -> None:
-        """Note that this task is reported at once. From then on the head decides about the next
-        task in the place.
+        """Note that this task did not begin, failed or has to end, so that the head decides about
+        the next task in the place. With `attempt` 0, do nothing.
         """
         if attempt:  # the first order for the place may arrive later
             run = self._of(key)

@@ -29,8 +29,8 @@ RETRY_S = 0.2
 PATIENCE_IN_USE_S = 86_400.0
 
 Holdings = tuple[dict[bytes, ActorHere], BundleInventory]
-"""The contents of a node: the worker of each actor (empty while it waits for one), and the
-bundles.
+"""The contents of a node: its actors by id, each with its worker (empty while it waits for one),
+and its bundles.
 """
 
 
@@ -48,10 +48,10 @@ class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
     is_system: bool = False
     """Whether the node runs work under the accounts of its owners, as in `Join`."""
     patience_s: float = PATIENCE_S
-    """Seconds after the loss of the head until a node ends that holds nothing."""
+    """Seconds from the loss of the head until a node that holds nothing ends."""
     patience_in_use_s: float = PATIENCE_IN_USE_S
-    """Seconds after the loss of the head until a node ends that holds places of jobs, gangs or
-    groups, in which nothing runs.
+    """Seconds from the loss of the head until the node ends, if it holds places of jobs, gangs or
+    groups, but nothing runs in them.
 
     While any work runs on a node, the node never ends for lack of a head.
     """

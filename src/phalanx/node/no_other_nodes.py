@@ -71,8 +71,8 @@ class Spills(OtherNodesView, Protocol):
         ...
 
     def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
-        """Count a worker that another node lends. The worker holds these amounts, which are not
-        part of a bundle.
+        """Count a worker that another node lends. `hold`: the amounts that the worker holds outside
+        of bundles.
         """
         ...
 

@@ -171,7 +171,9 @@ class Node(NodeParts, Generic[M_co]):
         self._begin_waiting()
 
     def _begin_waiting(self) -> None:
-        """Begin the work that waited until the head is known to count on this node."""
+        """Begin the work that waited, because it is now certain that the head has not given this
+        node up.
+        """
         self.members.begin_waiting()
         self.actors.begin_waiting()
 

@@ -97,7 +97,9 @@ class NodeLinks:
         return prefix in self._to
 
     def asked(self) -> list[bytes]:
-        """Return the nodes over whose connections this node asks."""
+        """Return the prefixes of the nodes to which this node has a connection for its own
+        questions.
+        """
         return list(self._to)
 
     def is_elsewhere(self, process: bytes) -> bool:

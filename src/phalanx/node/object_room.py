@@ -84,7 +84,7 @@ class ObjectRoom:
         self._is_serving = False
 
     def ask(self, process: bytes, wanted_bytes: int, then: Then) -> None:
-        """Call `then(None)` once there is room; `then` must take the room at once.
+        """Call `then(None)` as soon as there is room. `then` must take the room before it returns.
 
         If room cannot be made, `then` is called with an ObjectStoreFullError, an OutOfDiskError, or
         another error of the disk.

@@ -222,7 +222,8 @@ class ObjectStore:
     # ---- objects of this node ----------------------------------------------------------------
 
     def reserve(self, process: bytes, wanted_bytes: int, answer: Answer) -> None:
-        """Give a writer credit. If necessary, objects are spilled first.
+        """Give a writer credit, which is a number of bytes that it may write. If necessary, objects
+        are spilled first.
 
         Calls `answer(bytes, None)`, or `answer(0, error)` with an ObjectStoreFullError or an
         OutOfDiskError.
@@ -251,8 +252,8 @@ class ObjectStore:
         self._drop_at_holders(name)
 
     def dropped(self, name: str, credit_bytes: int, process: bytes) -> None:
-        """Drop an object that no owner has any more, and its copy on disk, even one that was made
-        just now.
+        """Drop an object that no owner has any more. Its copy on disk is dropped, too, even if it
+        was made just now.
         """
         self._let_writer_go(name, process)
         self.accounting.dropped(name, credit_bytes, process)
@@ -275,8 +276,8 @@ class ObjectStore:
         self._peers.post(writer, GivenBack(name))
 
     def _let_writer_go(self, name: str, owner: bytes) -> None:
-        """Make a writer that wrote for another owner unmap the file that it keeps for its next
-        object.
+        """If another process than the owner wrote this object, tell that writer to unmap the
+        object's file, which it may keep for its next object.
         """
         writer = self.accounting.writer_of(name)
         if writer != owner and writer in self._peers:
@@ -333,7 +334,7 @@ class ObjectStore:
     # ---- copies of other nodes' objects ------------------------------------------------------
 
     def prefetch(self, message: Prefetch) -> None:
-        """Copy the objects to this node that a task will read."""
+        """Copy to this node the objects that a task will read."""
         for name, size in message.objects:
             if not is_name(name):
                 continue
@@ -465,7 +466,7 @@ class ObjectStore:
         return is_kept
 
     def _count_pooled_files(self) -> None:
-        """Count pooled files as used memory, without those that have become objects."""
+        """Count the files that are in the pool now, and no others, as used memory."""
         self.accounting.withdraw(_FILE_POOL, self.accounting.capacity_bytes)
         self.accounting.promise(_FILE_POOL, self.file_pool.total_bytes)
 
@@ -492,10 +493,10 @@ class ObjectStore:
         self.broadcasts.tick(now)
 
     def node_gone(self, prefix: bytes) -> None:
-        """Forget a dead node's copies, and the objects here that its workers owned.
+        """Forget which copies a dead node had, and drop the objects here that its workers owned.
 
-        Copies here of the node's objects stay while processes may read them. The jobs of its
-        drivers end in other ways.
+        Copies of the dead node's objects that are here stay while processes may read them. The
+        objects of its drivers are dropped when the drivers' jobs end.
         """
         for holders in self._holders.values():
             holders.discard(prefix)

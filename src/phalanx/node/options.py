@@ -14,7 +14,8 @@ class SpillOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the cluster spreads its tasks.
 
     `placement`: the policy that chooses among nodes; a joining node gets it from the head.
-    `threshold`: how many workers tasks may wait for on this node before other nodes are asked.
+    `threshold`: the number of workers for which tasks may wait on this node before other nodes are
+    asked.
     """
 
     placement: PlacementPolicy = PlacementPolicy()

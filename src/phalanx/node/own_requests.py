@@ -40,8 +40,8 @@ class OwnRequests:
         waiting_tasks: WaitingTasks,
         drain_output: Callable[[Callable[[], None]], None],
     ) -> None:
-        """`drain_output` calls back once everything that workers have printed so far was passed
-        on.
+        """`drain_output` calls its argument as soon as everything that workers have printed so far
+        was passed on.
         """
         self._node_id = node_id
         self._labels = labels

@@ -41,7 +41,7 @@ class Packages:
         """The bytes that have come of each package that is being fetched."""
 
     def want(self, wanted: Sequence[str], done: Done) -> None:
-        """Call `done` once all these packages are here, or one of them cannot be fetched."""
+        """Call `done` as soon as all these packages are here or one of them cannot be fetched."""
         missing = {one for one in wanted if not self._files.has(one)}
         if not missing:
             done("")

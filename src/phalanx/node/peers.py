@@ -40,7 +40,7 @@ class Peer(Protocol):
         ...
 
     def send(self, message: Any) -> None:
-        """Send a message at once."""
+        """Send a message immediately, without waiting for the end of the round."""
         ...
 
 

@@ -15,7 +15,9 @@ from phalanx.node.member_reports import MemberReports
 from phalanx.node.packages import Packages
 
 KNOWN_S = 300.0
-"""Seconds for which the node relies on an environment that was used. Caches keep it for longer."""
+"""Seconds after its last use for which the node assumes that an environment still exists. Caches
+keep environments for longer.
+"""
 _MOST_KNOWN = 1_000
 _TAIL_BYTES = 4096
 _TAIL_LINES = 8
@@ -97,8 +99,8 @@ class Preparations:
         return False
 
     def _is_prepared(self, member: Member) -> bool:
-        """Whether a member's environment was prepared here so recently that it still exists. If it
-        was, this call counts as a use of it.
+        """Whether a member's environment was prepared here so recently that it still exists. If so,
+        this call counts as another use of the environment.
         """
         at = self._prepared.get(_name(member))
         is_here = at is not None and self._clock() - at < KNOWN_S

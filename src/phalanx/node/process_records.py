@@ -1,4 +1,6 @@
-"""Records the lives of a node's processes, for listings, metrics, and notes about crashes."""
+"""Records the beginnings and ends of a node's processes, for listings, metrics, and notes about
+crashes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computes how much of a node the ordinary tasks of each queue hold, relative to the queue's
+"""Computes which share of a node the ordinary tasks of each queue hold, relative to the queue's
 weight.
 """
 
@@ -49,10 +49,11 @@ class QueueShares:
         gives: ResourceSet,
         total: Mapping[str, int],
     ) -> bool:
-        """Whether the queue `other` must return a lease for `queue`.
+        """Whether the queue `other` must return a lease with the amounts `gives` for a `request` of
+        `queue`.
 
-        The queue `other` must return one if `queue` holds nothing, or if `other`, without the
-        lease, still holds a share by weight that is not below the share of `queue`.
+        It must if `queue` holds nothing. It also must if the share by weight of `other` without the
+        lease is still not below the share of `queue` with the request.
         """
         mine, theirs = self._held.get(queue, EMPTY), self._held.get(other, EMPTY)
         if not mine:

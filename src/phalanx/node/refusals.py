@@ -24,8 +24,8 @@ from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.placement.labels import condition
 
 UNAVAILABLE_AFTER_S = 1.0
-"""Seconds that a demand which must not wait is given on a busy node, because idle leases need time
-to come back.
+"""Seconds after which a demand that must not wait is refused on a busy node. Until then, idle
+leases may come back.
 """
 
 Refusal = tuple[str, str]

@@ -74,7 +74,7 @@ class NodeRequests:
         self._report = report
 
     def answer(self, peer: Peer, ask: Ask) -> None:
-        """Reply to a request, at once or later."""
+        """Answer a request, now or later."""
         if ask.kind in self._handlers:
             self._handlers.answer(ask.kind, ask.body, NodeAsker(peer, ask.token))
             return

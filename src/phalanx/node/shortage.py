@@ -1,8 +1,8 @@
-"""Decides whether a node takes new work after it has run out of processes, memory or descriptors.
+"""Decides whether a node takes new work after processes, memory or file descriptors have run out.
 
-Then commands cannot be started, and only another attempt shows whether enough of them are free
-again. So the node takes no new work for a while, and then tries again. If commands fail again, the
-pause grows.
+In a shortage, commands cannot be started, and only another attempt shows whether the shortage is
+over. So the node takes no new work for a while, and then tries again. Each pause is longer than the
+one before it, until a command starts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Shortage:
         self._clock = clock
         self._note = note
         self._failures = 0
-        """The number of pauses since a command has last begun."""
+        """The number of pauses since a command last began."""
         self._until = 0.0
         self.trouble = ""
         """Why the node accepts no new work, for display; "" if it accepts work."""

@@ -30,8 +30,8 @@ from phalanx.protocol.report_messages import DevicesSeen, MachineSeen, NodeNumbe
 from phalanx.protocol.requests.cluster import NewDriverJob
 
 QUIET_S = 0.25
-"""Seconds from the arrival of a driver until the node makes its head, if nothing needed the head
-before.
+"""Seconds from the arrival of a driver until the node makes its head. The node makes the head
+earlier if something needs it.
 """
 
 

@@ -1,13 +1,14 @@
 """The upper half of bottom-up scheduling: asks other nodes for workers for the demands that wait on
 this node.
 
-This module is pure. Every node has a copy of the cluster's view, which the head sends, and decides
-about the work that was submitted on it. A choice from the copy is a hint, because only the node
-that is asked grants workers.
+This module is pure. Every node has a copy of the cluster's view, which the head sends. By this
+copy, a node decides about the work that was submitted on it. The decision is a hint, because only
+the node that is asked grants workers.
 
-Workers are requested from nodes with room for a demand. If no node has room for a demand that can
-never run on this node, the demand waits where the wait is shortest. Each plan makes all requests
-again, so an unanswered request lasts only until the next plan.
+Workers are requested from nodes with room for a demand. If no node has room, a demand waits on this
+node. Two kinds of demands wait where the wait is shortest instead: demands that can never run on
+this node, and demands whose strategy leaves the choice of every node to a plan. Each plan makes all
+requests again, so an unanswered request lasts only until the next plan.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ MAX_PICKS = 512
 """The largest number of workers of one demand that a plan places. The next plan places more."""
 
 MAX_PATIENCE_S = 0.2
-"""The longest time, in seconds, for which a node that seems full is asked because it has
-arguments.
+"""The longest time, in seconds, for which workers are requested from a node that seems full,
+because it has the arguments.
 """
 
 MAX_BLIND = 8
@@ -78,9 +79,9 @@ class Spillback:
         is_mine: Callable[[bytes], bool],
         nodes_of: Callable[[BundleId], list[str]],
     ) -> None:
-        """`is_mine(owner)`: whether a process belongs to this node; demands of other processes are
-        never passed on. `nodes_of(place)`: the other nodes that have bundles which a demand may
-        use.
+        """`is_mine(owner)`: whether a process belongs to this node. Demands of other processes are
+        never passed on. `nodes_of(place)`: the other nodes with bundles that a demand in this place
+        may use.
         """
         self._me = me
         self._cluster = cluster
@@ -126,8 +127,8 @@ class Spillback:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this node is alone. A node that is alone may start work without a plan where it
-        has room.
+        """Whether this node is alone, and its policy lets a node first start all work for which it
+        has room. Such a node needs no plan.
         """
         nodes = self.view.nodes
         return self._starts_here_first and len(nodes) == (self._me in nodes.row_of)
@@ -158,8 +159,8 @@ class Spillback:
         return isinstance(outcome, Placed)
 
     def why(self, demand: Demand, now: float) -> Outcome:
-        """Return what the strategy now decides for a waiting demand, among the nodes that have room
-        for one of its workers.
+        """Return what the strategy decides now for one worker of a waiting demand. Only nodes with
+        room for that worker are considered.
         """
         terms = terms_of(demand.strategy, demand.place, self._default)
         asking = self._asking(demand, avoid_local=False)
@@ -187,8 +188,8 @@ class Spillback:
     def _for_selector(
         self, asking: Asking, key: DemandKey, chosen: Mapping[str, int], waiting: int, now: float
     ) -> Asking:
-        """Return the terms. If the cluster's policy is `selector`, the facts that only this policy
-        uses are added.
+        """Return `asking`. If the cluster's policy is `selector`, add the facts that only this
+        policy uses.
 
         `chosen`: the nodes that this plan has chosen for the demand so far.
         """
@@ -267,8 +268,8 @@ class Spillback:
             self._effects.withdraw(node_id, owner, scheduling_class, is_over=True)
 
     def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
-        """Count a worker that another node lends. The worker holds these amounts of the resources
-        that seemed free there.
+        """Count a worker that another node lends. `hold`: the amounts that the worker holds there
+        outside of bundles, which are now taken.
         """
         key = (owner, scheduling_class)
         if hold and node_id in self.view.nodes.row_of:
@@ -357,9 +358,9 @@ class Spillback:
         although it seems full.
 
         The node was full at its last report, but the owners of its workers may have no more tasks.
-        Under the default policy, the node is asked for a short time: at most as long as the
-        transfer of the arguments would take. Under least-waiting, it is asked for the number of
-        workers that will probably start there within that time.
+        Under the default policy, all workers are requested from it, but only for a short time: at
+        most as long as the transfer of the arguments would take. Under least-waiting, as many
+        workers are requested as will probably start there within that time.
         """
         near = demand.strategy.get("near")
         row = self.view.nodes.row_of.get(near or "")
@@ -378,16 +379,17 @@ class Spillback:
         return count if is_patient else 0
 
     def _places_of(self, owner: bytes) -> frozenset[str]:
-        """Return the nodes that have granted workers to this owner, or that were asked for workers
-        for it.
+        """Return the nodes that have granted workers to this owner, or from which workers are
+        requested for it.
         """
         given = {node_id for node_id, key in self._seen if key[0] == owner}
         asked = (nodes for key, nodes in self._asked.items() if key[0] == owner)
         return frozenset(given.union(*asked))
 
     def _anybody(self, request: Request, count: int) -> dict[str, int]:
-        """Return the feasible nodes that come after this node in the ring of ids. The order is the
-        same for each plan.
+        """Return `count` for each of at most MAX_BLIND other nodes that could run the request. The
+        nodes are those that follow this node in the ring of ids, so each plan chooses the same
+        ones.
         """
         states = self.view.nodes.states
         feasible = self.view.of(request).feasible
@@ -397,8 +399,8 @@ class Spillback:
         return dict.fromkeys([n for n in ring if feasible[row_of[n]]][:MAX_BLIND], count)
 
     def _is_planned(self, strategy: Mapping[str, Any]) -> bool:
-        """Whether a plan decides how many workers of the demand may run here. Otherwise this node
-        first starts all workers for which it has room.
+        """Whether a plan decides how many workers of a demand with this strategy may run here. If
+        not, this node first starts all workers for which it has room here.
         """
         return not self._starts_here_first or any(
             strategy.get(name) for name in ("name", "near", "node_id", "labels")

@@ -13,9 +13,11 @@ from phalanx.protocol.cluster_messages import View, ViewRow
 from phalanx.protocol.requests.view import GetViewChanges, ViewChanges
 
 VIEW_AT_MOST_EVERY_S = 0.1
-"""The least time, in seconds, between two requests for the view that ticks send."""
+"""The least time, in seconds, between two requests for the view, if ticks send them."""
 VIEW_OLD_AFTER_S = 0.5
-"""Seconds: an older view is not used for plans while the head can be asked for a newer one."""
+"""The greatest age, in seconds, of a view that plans use. An older view is used only while the head
+cannot be asked for a newer one.
+"""
 
 
 class PlanRequests:
@@ -92,7 +94,7 @@ class ViewRefresh:
 
 
 class SpillbackPlanner:
-    """Makes a plan, at most one in a round."""
+    """Makes plans, at most one per round."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed
 
 
 class SpreadTurns:
-    """The turns that the plans have given to nodes for one demand."""
+    """The turns that plans have given to nodes for one demand: a turn is one requested worker."""
 
     def __init__(self) -> None:
         self._spread = Spread()
@@ -33,7 +33,9 @@ class SpreadTurns:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Return a node that keeps a turn and has room, else the next node in turn."""
+        """Choose a node for one worker. A node that keeps a turn and has room comes first; without
+        one, the next node in turn is chosen.
+        """
         node = self._keeper(view, request, asking)
         if node is not None:
             self._kept[node] -= 1

@@ -15,15 +15,15 @@ from collections.abc import Callable
 from phalanx.protocol.membership_messages import BeginLease
 
 NUMBERED_EVERY_S = 0.05
-"""The least seconds between two reports with different numbers."""
+"""The least time, in seconds, between two reports that get different numbers."""
 ASKED_AFTER_S = 0.5
-"""While work runs here: seconds since the last report that is known to have arrived, after which
-reports ask for an answer.
+"""While work runs here, reports ask for an answer if the last report that is known to have arrived
+was sent more than this number of seconds ago.
 """
 
 
 class Standing:
-    """The reports that have reached the head, and whether work may begin because of them."""
+    """Keeps track of the reports that have reached the head, and decides whether work may begin."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """`clock` returns seconds that also pass while this process or its machine stands still."""
@@ -42,10 +42,12 @@ class Standing:
         self._doubt_since: float | None = None
         """The time since which work waits because nothing is known; None if none waits."""
         self.must_ask = False
-        """Whether a report is to be sent at once, because work waits for its answer."""
+        """Whether a report must be sent immediately, because work waits for its answer."""
 
     def joined(self, lease: BeginLease | None, asked_at: float) -> None:
-        """Note that the head has admitted the node on a request that was sent at this time."""
+        """Note that the head has admitted the node. `asked_at`: the time when the request to join
+        was sent.
+        """
         self._is_admitted = True
         self._lease = lease
         self._sent.clear()

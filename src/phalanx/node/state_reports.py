@@ -23,14 +23,14 @@ from phalanx.protocol.node_messages import GatherRows, RowsReported
 from phalanx.protocol.report_messages import GatherState, StateReported
 
 KEEP_PART = 0.2
-"""The last fraction of a listing's time, in which a node does not wait for its processes any
-longer.
+"""The fraction of a listing's time that is kept for the node's own answer: in this last part, the
+node no longer waits for its processes.
 
 So the node's answer is in time even if a process does not answer.
 """
 MAX_ROUNDS = 64
-"""The largest number of listings that are in progress at once. For further listings, no process is
-asked.
+"""The largest number of listings that are in progress at the same time. For further listings, no
+process is asked.
 """
 
 _EXITS = {
@@ -49,8 +49,8 @@ class _Answer(NamedTuple):
 
 
 class StateReports:
-    """Answers the head's listings: at once from the node's own tables, or after the node's
-    processes have answered.
+    """Answers the head's listings: immediately, from the node's own tables, or later, when the
+    node's processes have answered.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ class EarlierCommands(Protocol):
         ...
 
     def how_ended(self, processes: Collection[bytes]) -> CommandEnd:
-        """Return how a member with these commands has ended. All of them must have ended."""
+        """Return how a member with these commands has ended. All these commands must have ended."""
         ...
 
     def adopt(self, process: bytes, command: Command) -> None:

@@ -2,9 +2,9 @@
 `model.attempts.Used`.
 
 This module is pure. A `UsageMeter` is asked for a measurement at one tick, and answers at a later
-tick. The processes of all members of a node are sampled together, every SAMPLE_EVERY_S seconds. The
-CPU time of a process that has ended is the kernel's count, which includes child processes that no
-sample has seen.
+tick. Every SAMPLE_EVERY_S seconds, one sample is taken of the processes of all members of a node.
+The CPU time of a process that has ended is the kernel's count, which includes child processes that
+no sample has seen.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ SAMPLE_EVERY_S = 5.0
 IDLE_PART = 0.05
 """The fraction of its requested CPUs below which a member counts as idle."""
 LEAST_PIECE_S = 1.0
-"""Seconds: if less time passes between the last sample and the end of a run, the CPU use in that
-time is not computed. CPU time that the kernel has added late would count too much.
+"""The least time, in seconds, from the last sample to the end of a run for which the CPU use is
+computed. In a shorter time, CPU time that the kernel has added late would count too much.
 """
 Processes = Mapping[int, tuple[float, int]]
-"""By pid: the CPU seconds that a process has used since it began, and its bytes of memory. Both
-numbers include the process's children.
+"""By pid: the CPU seconds that a process has used since it began, and the bytes of memory that it
+uses. Both numbers include the process's children.
 """
 Device = tuple[float, float, float]
 """A device: (the fraction of the last seconds in which it computed, its bytes in use, its bytes in
@@ -83,7 +83,7 @@ class MemberUsage:
         self._ended_s = 0.0
         """The CPU seconds of processes that have ended."""
         self._sampled_s = 0.0
-        """The CPU seconds at the last sample."""
+        """The CPU seconds that were counted up to the last sample."""
         self._cpu, self._memory, self._gpu = Series(), Series(), Series()
         self._gpu_memory = Series()
         self._gpu_memory_total = 0.0
@@ -133,7 +133,7 @@ class MemberUsage:
 
     def _count_cpu(self, now: float) -> float:
         """Count the CPU seconds since the last sample. Returns how many seconds have passed since
-        then.
+        that sample.
         """
         length_s = max(now - self._sampled_at, 0.0)
         total_s = self._ended_s + sum(self._seen_s.values())

@@ -12,9 +12,7 @@ from phalanx.protocol.node_messages import PREEMPTED, Terminate
 EXITED, OUT_OF_MEMORY, CRASHED = "exited", "oom", "crashed"
 """How a worker can end, as in `WorkerDied`."""
 EXIT_S = 2.0
-"""Seconds within which the exit handlers of a worker must end, including the time for which they
-wait.
-"""
+"""Seconds that a worker has for its exit handlers, including the time for which they wait."""
 SLOW = f"it called exit, and its process had not ended {EXIT_S:g} s later"
 
 
@@ -58,8 +56,8 @@ class WorkerProcesses:
         )
 
     def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """End a worker: with `force` at once, otherwise after its work. A reason that was noted
-        before stays.
+        """End a worker: with `force` immediately, otherwise after its work. A reason that was noted
+        before is kept.
         """
         self._reasons.setdefault(worker.worker_id, (reason, EXITED))
         peer = self._peers.get(worker.worker_id)
@@ -74,7 +72,9 @@ class WorkerProcesses:
         self.stop_worker(worker, reason, force)
 
     def leaves(self, worker: bytes, reason: str) -> None:
-        """Note that a worker ends of its own accord, which is no crash. An earlier reason stays."""
+        """Note that a worker ends of its own accord, so its end is no crash. A reason that was
+        noted before is kept.
+        """
         self._reasons.setdefault(worker, (reason, EXITED))
 
     def finishes(self, worker: bytes, now: float) -> None:

@@ -12,9 +12,13 @@ can replace each other.
 """
 
 IDLE_S = 1.0
-"""Seconds after which an idle worker is ended, if more workers are idle than the soft limit."""
+"""Seconds after which an idle worker may be ended. It is ended if more workers are idle than the
+soft limit.
+"""
 MIN_STARTING = 8
-"""The number of workers that may always be starting at once, however low the soft limit is."""
+"""The number of workers that may always be starting at the same time, however low the soft limit
+is.
+"""
 
 
 class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):
@@ -50,7 +54,8 @@ class WorkerPool:
         self, soft_limit: int, make_id: Callable[[bytes], bytes], max_workers: int = 0
     ) -> None:
         """`soft_limit`: the number of workers that may be idle for long. `max_workers`: the largest
-        number of processes, 0 for any number. Actors must leave `soft_limit` of them to tasks.
+        number of processes; 0 for any number. Actors leave `soft_limit` of these processes to
+        tasks, but may always have half of all.
         """
         self._soft_limit = soft_limit
         self.max_workers = max_workers
@@ -171,8 +176,8 @@ class WorkerPool:
         return worker
 
     def surplus(self, now: float) -> list[WorkerRecord]:
-        """Return the idle workers that must end: workers above the soft limit that have been idle
-        for IDLE_S seconds.
+        """Return the idle workers that must end: those beyond the soft limit, if they have been
+        idle for IDLE_S seconds.
         """
         excess = len(self._idle) - self._soft_limit
         old = [w for w in self._idle if w.is_ready and now - w.idle_since > IDLE_S]

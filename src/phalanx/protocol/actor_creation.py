@@ -23,6 +23,6 @@ class Creation(msgspec.Struct, array_like=True):
     is_async: bool
     out_of_order: bool
     sources: list[tuple[bytes, int]] = []
-    """(owner, number) of each object whose value is among the arguments, so that a lost value can
-    be fetched again.
+    """(owner, number) of each object whose value is among the arguments. With these, the worker can
+    fetch a lost value again.
     """

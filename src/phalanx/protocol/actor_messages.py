@@ -34,8 +34,8 @@ class WithdrawActor(msgspec.Struct, array_like=True, tag=77):
 
 
 class EndActor(msgspec.Struct, array_like=True, tag=78):
-    """Head to node: end the actor's worker, after its calls have ended or, with `force`, at
-    once.
+    """Head to node: end the actor's worker after its calls have ended or, with `force`,
+    immediately.
     """
 
     worker: bytes

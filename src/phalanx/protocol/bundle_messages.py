@@ -14,8 +14,8 @@ from phalanx.model.packages import Package
 
 
 class BundleInventory(msgspec.Struct, array_like=True):
-    """The bundles that a node knows. The node sends them to a head that has restarted, or when it
-    joins the cluster again.
+    """The bundles that a node knows. The node sends them to the head when the node joins the
+    cluster again, or after a restart of the head.
 
     `held`: (group, bundle index, attempt, whether it is committed). `ended`: the last attempt of
     each group that ended on this node.
@@ -36,8 +36,8 @@ class PrepareBundles(msgspec.Struct, array_like=True, tag=86):
 
 
 class Prepared(msgspec.Struct, array_like=True, tag=87):
-    """Node to head: whether the bundles are set aside, and the devices of each. `busy`: the
-    requested ports that are in use.
+    """Node to head: whether the bundles are set aside, and the devices of each bundle. `busy`: the
+    requested ports that are already in use.
     """
 
     group: GroupId
@@ -67,7 +67,7 @@ class Committed(msgspec.Struct, array_like=True, tag=97):
 
 class GiveBackBundles(msgspec.Struct, array_like=True, tag=89):
     """Head to node: return these bundles of the group, and end the work in them. The work is killed
-    after `grace_s`; with `warn`, it gets SIGTERM at once.
+    after `grace_s`; with `warn`, it first gets SIGTERM.
     """
 
     group: GroupId
@@ -111,8 +111,8 @@ SECRET_FILE = "secret"
 
 
 class Streams(msgspec.Struct, array_like=True, frozen=True):
-    """The address of a program's input and output, which go over a connection to `process`. The
-    node gave this id to the program. With `is_terminal`, the program has a terminal.
+    """The address of a program's input and output: they go over a connection to `process`, the id
+    that the node gave to the program. With `is_terminal`, the program has a terminal.
     """
 
     process: bytes
@@ -140,12 +140,12 @@ class Command(msgspec.Struct, array_like=True):
     umask: int = -1
     """The umask for the program's files; -1 for the umask of the process that started the node."""
     cpus: float = 0.0
-    """The CPUs that the program's member holds; the node fills them in."""
+    """The number of CPUs that the program's member holds; the node fills it in."""
 
 
 class Grant(msgspec.Struct, array_like=True, frozen=True):
-    """The head's permission for a member to run under an account of its node, where jobs run as
-    their submitters.
+    """The head's permission for a member to run under an account of the member's node. It is used
+    on nodes where jobs run as their submitters.
     """
 
     user: str
@@ -161,10 +161,10 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     """Head to node: run a member's commands in its bundle. The node answers with MemberNews.
 
     The commands of `before` run one after another; then the other commands run at the same time.
-    `files` (by name) are written into the job's directory of files. `time_limit_s` 0: no limit.
-    `signal` (see WarnMember), if not 0, is sent first when the member is evicted; SIGTERM follows
-    after half of the grace period. `rest_s`: seconds for which the node waits before it starts the
-    commands of a member that has crashed before.
+    `files` (by name) are written into the job's directory of files. If `time_limit_s` is 0, there
+    is no limit. `signal` (see WarnMember), if not 0, is sent first when the member is evicted;
+    SIGTERM follows after half of the grace period. `rest_s`: seconds for which the node waits
+    before it starts the commands of a member that has crashed before.
     """
 
     group: GangId
@@ -205,7 +205,7 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     """The packages that the node fetches from the head before it prepares the member."""
     after: Command | None = None
     """The command that runs after a member that failed or was ended, when the member's bundle is
-    free again. This command removes what a killed member has left with a tool. Nobody waits for it.
+    free again. It removes containers that a killed member has left. Nobody waits for this command.
     """
 
 
@@ -251,7 +251,7 @@ class BeginMember(msgspec.Struct, array_like=True, tag=155):
 
 class RunTask(msgspec.Struct, array_like=True):
     """One array task of an ExtendRun: its job, its command line, and the variables in which it
-    differs from the member `like`.
+    differs from the message's member `like`.
     """
 
     job: JobId
@@ -274,7 +274,7 @@ class ExtendRun(msgspec.Struct, array_like=True, tag=142):
     tasks: list[RunTask]
     like: StartMember
     behind: int = 0
-    """The number up to which the head knows the results of all attempts in the bundle. If a later
+    """The head knows the results of all attempts in the bundle up to this number. If a later
     attempt has ended with another exit code than 0, the node returns the tasks of this message,
     because the head must decide what follows.
     """
@@ -290,7 +290,7 @@ class StopRun(msgspec.Struct, array_like=True, tag=143):
 
 
 class EndMember(msgspec.Struct, array_like=True, tag=102):
-    """Head to node: end a member with SIGTERM, and with SIGKILL after its grace."""
+    """Head to node: end a member with SIGTERM, and with SIGKILL when its grace period is over."""
 
     group: GangId
     index: int
@@ -387,7 +387,9 @@ class RunNews(msgspec.Struct, array_like=True, tag=144):
 
 
 class MemberUsed(msgspec.Struct, array_like=True, tag=126):
-    """Node to head: the usage of an evicted member. No other message reports the member's end."""
+    """Node to head: the usage of an evicted member, which has now ended. No other message reports
+    its end.
+    """
 
     group: GangId
     index: int
@@ -493,8 +495,8 @@ class LogRead(msgspec.Struct, array_like=True, tag=106):
 class ClaimRoom(msgspec.Struct, array_like=True, tag=108):
     """Head to node: keep these amounts free for a waiting gang, for `seconds`.
 
-    Only tasks that come after the gang in the node's order wait for it. A message without `needs`
-    ends the claim.
+    Only tasks that come after the gang in the order of the node's demands wait for the gang. A
+    message without `needs` ends the claim.
     """
 
     group: GangId

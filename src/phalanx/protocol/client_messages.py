@@ -1,9 +1,9 @@
 """Messages between a client, which has no node, and its driver on the cluster.
 
-The client makes what a driver makes before work has an owner: pickled functions, packed arguments,
-options, and the numbers of tasks and objects. The driver owns the work. Pickles pass through the
-driver as bytes. The *name* of an object is the id of its owner and its number, as in all messages.
-Tasks of the client get numbers of the driver's process.
+The client makes everything that a driver makes before it owns the work: pickled functions, packed
+arguments, options, and the numbers of tasks and objects. The driver then owns the work. Pickles
+pass through the driver as bytes. The *name* of an object is the id of its owner and its number, as
+in all messages. Tasks of the client get numbers of the driver's process.
 
 The messages travel in a `resumable` stream. `Greeting` and `Welcome` come before the stream, in
 frames of their own, whenever a connection begins.
@@ -41,9 +41,9 @@ Name = tuple[bytes, int]
 
 class Greeting(msgspec.Struct, array_like=True, tag=1):
     """The client's first message on each connection. `secret`: the secret of its session. `have`:
-    the number up to which the client has the driver's parts (`resumable`). `python`: the version of
-    the client's Python. `process`: the driver's process to which the client was connected before;
-    b"" on the first connection.
+    the number of the last part of the driver that the client has (see `resumable`). `python`: the
+    version of the client's Python. `process`: the driver's process to which the client was
+    connected before; b"" on the first connection.
     """
 
     version: int
@@ -178,8 +178,8 @@ class PutObject(msgspec.Struct, array_like=True, tag=16):
 
 
 class Drop(msgspec.Struct, array_like=True, tag=17):
-    """The client has no reference to these objects any more. Each object is (owner, number, count),
-    where the count says how often the client got or made the object's name.
+    """The client has no reference to these objects any more. Each object is given as (owner,
+    number, count). The count says how often the client has got or made the object's name.
     """
 
     refs: list[tuple[bytes, int, int]]
@@ -206,7 +206,7 @@ class WaitObjects(msgspec.Struct, array_like=True, tag=19):
 
 
 class WatchObject(msgspec.Struct, array_like=True, tag=20):
-    """Send `Arrived` once the object is ready."""
+    """Send `Arrived` as soon as the object is ready."""
 
     ref: Name
 

@@ -94,8 +94,8 @@ class ViewRow(msgspec.Struct, array_like=True):
     ports: str = ""
     """The ports that gangs may use on the node, if its configuration names them."""
     limits: dict[str, int] = {}
-    """The largest number of numbered devices that the node can have, by resource. Set if the node's
-    environment shows it only some of the machine's devices.
+    """By resource, the largest number of numbered devices that the node can have. Only set for
+    resources of which the node's environment shows it only some of the machine's devices.
     """
     cards: Cards = PLAIN
     """The facts about the node's GPUs, as in NodeReport."""
@@ -132,7 +132,7 @@ class ProcessEnded(msgspec.Struct, array_like=True, tag=82):
 class JobEnded(msgspec.Struct, array_like=True, tag=83):
     """Head to nodes: end a job's workers and drop its driver's objects.
 
-    `keep`: the detached actors whose workers stay. `files`: the files that stay, too, because these
+    `keep`: the detached actors whose workers stay. `files`: the files that also stay, because these
     actors need them to restart.
     """
 
@@ -169,7 +169,7 @@ class JobKnown(msgspec.Struct, array_like=True, tag=84):
 
 class EnvironmentKnown(msgspec.Struct, array_like=True, tag=85):
     """The variables of a runtime environment, by the environment's key. A node gets them before the
-    key is first used there. `job`: the driver's job that uses it.
+    key is first used there. `job`: the driver's job that uses the environment.
     """
 
     key: bytes

@@ -41,12 +41,12 @@ class RunCommand(msgspec.Struct, array_like=True, tag=1):
     umask: int = -1
     """The umask for the command's files, as in `bundle_messages.Command`."""
     grace_s: float = 0.0
-    """For a command with streams: the seconds that it has to end after the last connection to the
-    streams has ended.
+    """For a command with streams: the seconds that the command has to end after the last connection
+    to its streams has ended.
     """
     exit_file: str = ""
-    """The path of the command's exit file; a command with an exit file continues when its node
-    ends. "" for a command that ends with its node.
+    """The path of the command's exit file, for a command that continues when its node ends; "" for
+    a command that ends with its node.
     """
     is_kept: bool = False
     """Whether a command of another account continues, under its account's fork server, when its
@@ -90,7 +90,7 @@ class ReportCommands(msgspec.Struct, array_like=True, tag=6):
 
 
 class ForgetEnds(msgspec.Struct, array_like=True, tag=7):
-    """Forget how these processes ended, because the head knows it."""
+    """Forget how these processes ended, because the head now knows how."""
 
     processes: list[bytes]
 
@@ -109,7 +109,7 @@ class Began(msgspec.Struct, array_like=True, tag=10):
 
 
 class Forked(msgspec.Struct, array_like=True, tag=13):
-    """A worker was forked. `shield`: the pid of its shield. The other fields are the file
+    """A worker was forked. `shield`: the pid of the worker's shield. The other fields are the file
     descriptors from which the fork server reads the worker's output.
     """
 

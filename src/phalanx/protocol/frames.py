@@ -1,5 +1,5 @@
-"""The only module that makes and reads bytes on the wire: frames of messages, whose size is checked
-before memory is allocated.
+"""The only module that makes and reads bytes on the wire: frames of messages. A frame's size is
+checked before memory for it is allocated.
 
 A frame is a 4-byte big-endian length and a msgpack list of messages.
 """

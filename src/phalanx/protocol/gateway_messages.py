@@ -75,8 +75,8 @@ class Admit(msgspec.Struct, array_like=True, tag=5):
     host: str
     port: int
     secret: str = ""
-    """The token of the cluster that the driver's job has made for itself, whose head is at `host`
-    and `port`. The token is "" if the driver belongs to a node of this cluster.
+    """The token of another cluster, which the driver's job has made for itself and whose head is at
+    `host` and `port`. It is "" if the driver belongs to a node of this cluster.
     """
 
 
@@ -115,8 +115,8 @@ class Pulled(msgspec.Struct, array_like=True, tag=12):
 
 
 class AuthFailed(msgspec.Struct, array_like=True, tag=13):
-    """`count` more connections from this address failed to prove that they belong to the
-    cluster.
+    """Since the last such message, `count` connections from this address failed to prove that they
+    belong to the cluster.
     """
 
     address: str
@@ -124,8 +124,8 @@ class AuthFailed(msgspec.Struct, array_like=True, tag=13):
 
 
 class Knocked(msgspec.Struct, array_like=True, tag=14):
-    """A node of another protocol version lives. Its processes' ids have this prefix. The message is
-    sent repeatedly.
+    """A node of another protocol version lives. The ids of its processes begin with this prefix.
+    The message is sent repeatedly.
     """
 
     prefix: bytes
@@ -135,7 +135,7 @@ class Knocked(msgspec.Struct, array_like=True, tag=14):
 
 class GivenUp(msgspec.Struct, array_like=True, tag=15):
     """The head has declared a node of another protocol version dead. When that node knocks again,
-    the gateway tells it so. A repeated message changes nothing.
+    the gateway reports this to it. A repeated message changes nothing.
     """
 
     prefix: bytes

@@ -109,8 +109,8 @@ class ClientHello(msgspec.Struct, frozen=True):
 def read_hello(raw: bytes) -> ClientHello:
     """Return a dialler's first message. Raises ProtocolError for any other bytes.
 
-    All versions keep the size of this message and the places of magic and version in it, so that a
-    gateway can tell a newer dialler which version the gateway speaks.
+    In all versions, this message has the same size, and magic and version have the same places in
+    it. So a gateway can report its own version to a newer dialler.
     """
     if len(raw) != HELLO_BYTES:
         raise ProtocolError(f"a hello has {HELLO_BYTES} bytes, not {len(raw)}")
@@ -234,8 +234,8 @@ class ClientsHandshake(DiallersHandshake):
 
     The head keeps only the secret's hash. Both sides use the hash as their key. The proof is the
     secret, encrypted with a pad that is computed from the key and the transcript. A gateway that
-    has the hash can remove the pad and hash the secret, but somebody who has only the hash cannot
-    make a proof.
+    has the hash can remove the pad and check the secret's hash. Somebody who has only the hash
+    cannot make a proof.
     """
 
     def __init__(

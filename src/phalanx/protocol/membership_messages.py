@@ -17,14 +17,15 @@ from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
 class Join(msgspec.Struct, array_like=True, tag=109):
-    """Node to head, the node asks to join the cluster, for the first time or again. This is the
-    first message of a connection. The head answers with Joined or Expelled.
+    """Node to head: let the node join the cluster, for the first time or again. This is the first
+    message of a connection. The head answers with Joined or Expelled.
 
     `epoch`: the epoch of the node's last stay in the cluster; 0 if it never belonged to the
     cluster. `actors`: the actors on the node. `cluster`: the name of the node's cluster; "" if the
     node has not joined before, or if its head has no lasting store. `given_up`: the prefixes of
     nodes that a head has declared dead, which a restarted head may not know. `hostname`: the name
-    of the node's machine; if the node was given a name, that name, which is then also in `name`.
+    that the node was given, which is then also in `name`; without one, the name of the node's
+    machine.
     """
 
     row: ViewRow
@@ -52,14 +53,16 @@ class Join(msgspec.Struct, array_like=True, tag=109):
 
 
 class BeginLease(NamedTuple):
-    """The times for which a node may begin work after it has sent a report, if the report reached
-    the head.
-    """
+    """How long a node may begin work after it has sent a report that reached the head."""
 
     sure_s: float
-    """Seconds in which the head does not give the node up, even if the node's connection ends."""
+    """Seconds after such a report in which the head does not give the node up, even if the node's
+    connection ends.
+    """
     answered_s: float
-    """Seconds in which the head does not give the node up while the node's connection is whole."""
+    """Seconds after such a report in which the head does not give the node up if the node's
+    connection has not ended.
+    """
 
 
 class Joined(msgspec.Struct, array_like=True, tag=110):
@@ -75,14 +78,16 @@ class Joined(msgspec.Struct, array_like=True, tag=110):
     standbys: tuple[str, ...] = ()
     """HOST:PORT of each other process that may be the head of this cluster."""
     lease: BeginLease | None = None
-    """None: the node may begin work at any time."""
+    """How long the node may begin work after a report; None for a node that may begin work at any
+    time.
+    """
 
 
 class Expelled(msgspec.Struct, array_like=True, tag=111):
     """Head to node: the node does not belong to the cluster.
 
     `is_stale`: the node was declared dead, and may join again as a new node. `is_foreign`: the node
-    belongs to another cluster, whose head may return to this address.
+    belongs to another cluster. That cluster's head may return to this address.
     """
 
     reason: str
@@ -114,8 +119,8 @@ class Acked(msgspec.Struct, array_like=True, tag=96):
 
 
 class Probe(msgspec.Struct, array_like=True, tag=148):
-    """Node to head: answer with Probed at once. Nodes of a cluster with a standby send this to a
-    head that has been silent for a while.
+    """Node to head: answer immediately with Probed. Nodes of a cluster with a standby send this to
+    a head that has been silent for a while.
     """
 
 

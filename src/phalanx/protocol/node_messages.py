@@ -1,8 +1,8 @@
 """Messages between a process and its node, about leases, actors, files of objects and ends of
 processes.
 
-A driver asks its node for workers, and sends it all its requests to the head. A worker gets its
-work from its node, and reports the outcome.
+A driver asks its node for workers, and sends all its requests to the head through its node. A
+worker gets its work from its node, and reports the outcome.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ PARENT = "parent"
 class WorkerDied(msgspec.Struct, array_like=True, tag=39):
     """A worker has ended.
 
-    `reason` is for display. `kind` is crashed, oom, exited, killed, preempted or parent (the
-    worker's parent process was killed, most likely by the worker).
+    `reason` is for display. `kind` is crashed, oom, exited, killed, preempted, parent (the worker's
+    parent process was killed, most likely by the worker) or node (the worker's node was lost).
     """
 
     worker: bytes
@@ -223,13 +223,13 @@ class Dropped(msgspec.Struct, array_like=True, tag=49):
 
 
 class Spilled(msgspec.Struct, array_like=True, tag=50):
-    """Node to the writer: these objects are now on disk or deleted, so unmap their memory."""
+    """Node to the objects' writer: unmap these objects, which are now on disk or deleted."""
 
     names: list[str]
 
 
 class Used(msgspec.Struct, array_like=True, tag=57):
-    """The sender has mapped an object, so the object counts as used just now."""
+    """The sender has mapped an object, so the object counts as just used."""
 
     name: str
 
@@ -309,8 +309,8 @@ class Settled(msgspec.Struct, array_like=True, tag=56):
 
 
 class ReadersReported(msgspec.Struct, array_like=True, tag=58):
-    """Process to node, after the death of another node: the sender has reported, with Used, every
-    object of that node that it may still read.
+    """Process to node, after the death of another node: the sender has now named every object of
+    that node that it may still read, each in a Used message.
     """
 
     prefix: bytes

@@ -17,7 +17,9 @@ from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.scheduler.devices.cards import PLAIN, Cards
 
 REPORT_EVERY_S = 1.0
-"""Seconds between two reports of a node without news; the head relies on these reports."""
+"""Seconds between two reports of a node without news. The head declares a node dead if its reports
+stop.
+"""
 
 
 class NodeReport(msgspec.Struct, array_like=True, tag=73):
@@ -61,8 +63,8 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     cards: Cards = PLAIN
     """The facts about the node's GPUs, except the free part of each."""
     number: int = 0
-    """The number by which the head names the report in `ReportHeard`; 0: the head never names
-    it.
+    """The number by which `ReportHeard` refers to this report; 0 for a report to which it never
+    refers.
     """
     is_asking: bool = False
     """Whether the head answers with `ReportHeard`."""

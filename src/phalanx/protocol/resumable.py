@@ -27,7 +27,9 @@ PART_BYTES = 1 << 20
 MESSAGE_BYTES = 1 << 30
 """The largest number of bytes of a message."""
 REPORT_EVERY = 8
-"""The number of parts after which their arrival is reported, even if nothing else is sent."""
+"""The number of received parts after which their arrival is reported, even if this side sends
+nothing else.
+"""
 
 
 class Packet(msgspec.Struct, array_like=True):
@@ -36,7 +38,7 @@ class Packet(msgspec.Struct, array_like=True):
     number: int
     """The number of the part, from 1; 0 if the packet has no part."""
     have: int
-    """The number up to which the sender has the parts of the other side."""
+    """The number of the last part of the other side that the sender has."""
     part: bytes = b""
     is_last: bool = True
     """Whether the message ends with this part."""
@@ -49,14 +51,14 @@ class ResumableStream:
         self._unsent: deque[Packet] = deque()
         """The parts that were not sent over the present connection, in order."""
         self._sent: deque[Packet] = deque()
-        """The parts that were sent and not reported, in order. These parts come before the unsent
-        parts.
+        """The parts that were sent and whose arrival was not reported, in order. They come before
+        the unsent parts.
         """
         self._next = 1
         self._theirs = 0
-        """The number up to which the other side has the parts of this side."""
+        """The number of the last part of this side that the other side has reported."""
         self.received = 0
-        """The number up to which the parts of the other side are here."""
+        """The number of the last part of the other side that has arrived here."""
         self._reported = 0
         self._message: list[bytes] = []
         self._message_bytes = 0
@@ -128,8 +130,8 @@ class ResumableStream:
         return message
 
     def resume(self, have: int) -> None:
-        """Begin a new connection. `have`: the number up to which the other side has this side's
-        parts. Raises ProtocolError for an impossible number.
+        """Begin a new connection. `have`: the number of the last part of this side that the other
+        side has. Raises ProtocolError for an impossible number.
         """
         self._sent.extend(self._unsent)
         self._unsent, self._sent = self._sent, deque()

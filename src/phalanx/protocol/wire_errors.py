@@ -1,4 +1,4 @@
-"""Exceptions on the wire: a code, a message, and the additional fields of their class."""
+"""Exceptions on the wire: a code, a message, and the additional fields of the exception's class."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ ERROR_CLASSES: dict[str, type[Exception]] = {
     "invalid_value": ValueError,
     "invalid_type": TypeError,
 }
-"""The class of exceptions for each code. A code is never used again for another class, because
-codes are on the wire.
+"""The class of exceptions for each code. A code is never given to another class, because messages
+carry it.
 """
 
 _FIELDS: dict[type[Exception], tuple[str, ...]] = {

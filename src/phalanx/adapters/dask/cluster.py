@@ -91,7 +91,7 @@ class _Scheduler(ProcessInterface):
 
 
 class _Begun:
-    """The gang that a cluster starts as."""
+    """The gang with which a cluster begins: its scheduler and its first workers."""
 
     interface = _Scheduler
 

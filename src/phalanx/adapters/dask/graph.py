@@ -26,22 +26,22 @@ SHARED_FROM_BYTES = 100_000
 sent with each task.
 """
 AHEAD = 2
-"""The number of submitted tasks for each CPU of the cluster. With more than one, the next task is
-ready when a task ends.
+"""The number of tasks per CPU of the cluster that are submitted at a time. With more than one task
+per CPU, another task is ready as soon as one ends.
 """
 OPTIONS = "phalanx"
 """The annotation that holds options of tasks, as in `dask.annotate(phalanx={"num_gpus": 1})`."""
 
 _Batch = list[tuple[GraphNode, dict[Any, int]]]
-"""The graph nodes that one task runs one after another, and the places of each node's inputs among
+"""The graph nodes that one task runs one after another, each with the positions of its inputs among
 the task's inputs.
 """
 _Done = list[tuple[Any, Any, bool]]
-"""The data that Dask expects for each node that is done: its key, (result, worker), and whether the
-node failed.
+"""The data that Dask expects for each graph node that is done: its key, (result, worker), and
+whether it failed.
 """
 _Known = tuple[bool, Any]
-"""Whether a node's value is known without a task, and the value."""
+"""Whether a graph node's value is known without a task, and the value."""
 
 
 def get(
@@ -59,8 +59,8 @@ def get(
     `dask.annotate(phalanx=...)` sets options for the nodes that are created inside its block. If
     this call is inside the block, the options apply to all nodes without options of their own.
     `num_workers` is the number of submitted tasks at a time, by default twice the cluster's number
-    of CPUs. With `keep`, values stay in the store, and the result consists of nodes that read the
-    values. So `persist(scheduler="phalanx", keep=True)` keeps a collection in the store. Errors
+    of CPUs. With `keep`, values stay in the store, and the result consists of graph nodes that read
+    the values. So `persist(scheduler="phalanx", keep=True)` keeps a collection in the store. Errors
     have the classes that tasks raise. A task whose worker dies is retried. `hooks` are called
     around tasks.
     """
@@ -167,8 +167,8 @@ class _Tasks:
         return False, None
 
     def _in_store(self, value: Any) -> Any:
-        """Return a value as an argument of tasks. A large value in the graph, which many tasks may
-        need, is put into the store once.
+        """Return a value as an argument of tasks: the value itself, or a reference if the value is
+        large. Many tasks may need a large value, so it is put into the store one time only.
         """
         if isinstance(value, ObjectRef) or sizeof(value) < SHARED_FROM_BYTES:
             return value
@@ -200,19 +200,25 @@ def _ran(keys: list[Any], results: list[Any], worker: Any) -> _Done:
 
 
 def _kept(keys: Any, found: Any) -> Any:
-    """Return nodes that read these references, in nested tuples."""
+    """Return a graph node that reads each of these references. The graph nodes are in nested
+    tuples, as the keys are in nested lists.
+    """
     if isinstance(keys, list):
         return tuple(_kept(key, one) for key, one in zip(keys, found, strict=True))
     return Task(keys, _read, found) if isinstance(found, ObjectRef) else found
 
 
 def _read(ref: ObjectRef[Any]) -> Any:
-    """Read a reference in a worker, if Dask has fused the node that reads it with later nodes."""
+    """Return the value of a reference. This runs in a worker only if Dask has fused the graph node
+    that reads the reference with later ones.
+    """
     return phalanx.get(ref)
 
 
 def _values(found: Any) -> Any:
-    """Return the values of references in nested tuples, fetched together."""
+    """Return nested tuples with each reference replaced by its value. All values are fetched in one
+    call.
+    """
     refs: list[ObjectRef[Any]] = []
 
     def collect(one: Any) -> None:
@@ -252,6 +258,8 @@ def _cpus() -> int:
 
 
 def _name(key: Any) -> str:
-    """Return the name for listings: `add` for both `add-3f2c` and `('add-3f2c', 0, 1)`."""
+    """Return the name of a key's task in listings: `add` for both `add-3f2c` and `('add-3f2c', 0,
+    1)`.
+    """
     text = str(key[0] if isinstance(key, tuple) and key else key)
     return text.rpartition("-")[0] or text

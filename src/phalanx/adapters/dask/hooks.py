@@ -34,7 +34,7 @@ class Hooks(NamedTuple):
     """
     postsubmit_all: Sequence[Hook] = ()
     """Functions called with (references, graph) when all tasks were submitted. The references are
-    nested in tuples like the keys in lists.
+    in nested tuples, as the requested keys are in nested lists.
     """
     finish: Sequence[Hook] = ()
     """Functions called with (result) at the end of the computation."""

@@ -28,8 +28,8 @@ LIBRARIES_MARKER = "PHALANX_COMPAT_RAY_LIBRARIES"
 """An environment variable. With the value 1, `install(None)` also installs Ray's libraries."""
 
 PROGRAM = "PHALANX_COMPAT_RAY_PROGRAM"
-"""An environment variable with the path of the program that runs under Ray's names, for processes
-that this program spawns.
+"""An environment variable with the path of the program that runs under Ray's names. Processes that
+this program spawns read it.
 """
 
 RAY_VERSION = "2.60.0"
@@ -162,7 +162,7 @@ def _listed(module_name: str, names: Sequence[str]) -> Sequence[str]:
 
 
 def _is_gathered(name: str) -> bool:
-    """Whether this is a module of Ray that Phalanx composes of its own names."""
+    """Whether Phalanx composes the Ray module of this name from names of its own modules."""
     return name in SOME_NAMES or name in REFUSED
 
 

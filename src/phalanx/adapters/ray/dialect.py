@@ -71,7 +71,9 @@ class RaysDialect:
         return given
 
     def settings(self) -> Mapping[str, str]:
-        """Return the environment variables. A variable `RAY_NAME` is the setting NAME."""
+        """Return this process's environment variables. The variable `RAY_NAME` has the setting
+        NAME.
+        """
         return os.environ
 
     def settings_of(self, variables: Mapping[str, str]) -> dict[str, str]:
@@ -84,10 +86,10 @@ class RaysDialect:
         return int(text) if text.lstrip("-").isdigit() else None
 
     def without_client(self, address: str | None) -> str | None:
-        """Replace the address of a Ray client server. If the server is on this machine, the result
-        is "auto", because a driver beside a node needs no server. Otherwise the result names the
-        cluster on which the program's driver will run, with a head's port in place of Ray's port
-        for clients.
+        """Return the address to use in place of the address of a Ray client server. If the server
+        is on this machine, the result is "auto", because a driver beside a node needs no server.
+        Otherwise the result names the cluster on which the program's driver will run, with a head's
+        port in place of Ray's port for clients.
         """
         named = self.address() if address in (None, "", "auto") else address
         if named is None or not named.startswith(_CLIENT):

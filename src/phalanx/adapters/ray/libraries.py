@@ -1,4 +1,4 @@
-"""Ray's libraries (Tune, Train, Data) from an installed `ray`, to run on Phalanx under its names.
+"""Finds Ray's libraries (Tune, Train, Data) in an installed `ray`, so that they run on Phalanx.
 
 Only Python files of the packages and modules listed here are imported. These files use Ray's core
 through its public interface, or through names for which Phalanx has a substitute. Ray's compiled

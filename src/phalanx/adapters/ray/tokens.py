@@ -1,8 +1,8 @@
 """Ray's token variables, with Ray's meaning.
 
 RAY_AUTH_MODE is `token` or `disabled`. With `token`, the token is the value of RAY_AUTH_TOKEN.
-Without that variable, the token is in the file at RAY_AUTH_TOKEN_PATH, which must have one. Without
-both variables, the token is in ~/.ray/auth_token.
+Without that variable, the token is in the file that RAY_AUTH_TOKEN_PATH names; this file must
+contain a token. If neither variable is set, the token is in ~/.ray/auth_token.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ _SINGLETON = re.compile(r"(^|[,?])singleton(?=$|[,?])")
 
 def array_of(asked: Mapping[str, str], members: int) -> str | None:
     """Return the indices of `--array`, in the form of `phalanx run --array`; None without the
-    option. Raises OptionError for array tasks with several members: the rule that puts the members
-    of an array task on different nodes would also put different array tasks on different nodes.
+    option. Raises OptionError for array tasks with several members: the rule that would put these
+    members on different nodes would also put different array tasks on different nodes.
     """
     if "array" in asked and members > 1:
         raise OptionError(

@@ -20,8 +20,8 @@ _NOTHING = {"-": ""}
 
 
 def columns_of(table: str) -> dict[str, Field]:
-    """Read a table whose lines have a name, a field, a title and the text for an unknown value. The
-    text `-` means that an entry is empty.
+    """Return the columns in a table, by name. A line of the table has the column's name, field,
+    title and text for an unknown value. A `-` stands for an empty entry.
     """
     found = {}
     for line in table.strip().splitlines():
@@ -31,7 +31,9 @@ def columns_of(table: str) -> dict[str, Field]:
 
 
 def columns_with_widths(table: str) -> dict[str, Field]:
-    """Read a table whose lines have a name, a width, a field and the text for an unknown value."""
+    """Return the columns in a table, by name. A line of the table has the column's name, width,
+    field and text for an unknown value; the last two may be missing.
+    """
     found = {}
     for line in table.strip().splitlines():
         name, width, *cells = line.split()

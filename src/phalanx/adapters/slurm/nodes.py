@@ -27,8 +27,8 @@ def typed_count(option: str, given: str) -> tuple[str, int]:
 
 
 def _typed(count: str, trouble: str) -> tuple[str, int]:
-    """Return the type and the number of `TYPE:N` or `N`. A type that is a profile of split GPUs
-    (MIG) has its name among resources.
+    """Return the type and the number of `TYPE:N` or `N`. For a profile of split GPUs (MIG), the
+    type is the name of the resource with that profile. Raises OptionError with the text `trouble`.
     """
     match = _TYPED.fullmatch(count)
     if match is None:

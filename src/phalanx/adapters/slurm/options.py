@@ -311,7 +311,9 @@ _NAMED: Final = {
 }
 """The variables, without prefixes, whose names differ from the names of their options."""
 _OF_JOBS: Final = ("SLURM_JOB_NAME", "SLURM_JOB_PARTITION", "SLURM_JOB_ID", "SLURM_CPUS_PER_TASK")
-"""The variables that describe jobs, although their names look like names of options."""
+"""The variables that describe jobs and set no options, although their names look like names of
+options.
+"""
 
 
 _COMMA = re.compile(r",(?![^\[\]]*\])")

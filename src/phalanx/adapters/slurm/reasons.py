@@ -51,8 +51,8 @@ def waiting_reason(job: JobInfo, now: float, code: str = "") -> str:
 
 
 def ended_reason(state: str, by_signal: bool) -> str:
-    """Return the reason why a job has ended. `by_signal`: a signal ended its first failed
-    member.
+    """Return the reason why a job has ended. `by_signal`: whether a signal ended the job's first
+    failed member.
     """
     if state == st.FAILED:
         return "JobLaunchFailure" if by_signal else "NonZeroExitCode"

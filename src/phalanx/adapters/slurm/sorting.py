@@ -18,8 +18,8 @@ def sorted_rows(
 ) -> list[dict[str, str]]:
     """Return rows sorted by the fields of letters such as `P,t,-p`.
 
-    A `-` sorts by this field in descending order. Equal rows keep their order. Raises ValueError
-    for an unknown letter.
+    A `-` before a letter means descending order. Equal rows keep their order. Raises ValueError for
+    an unknown letter.
     """
     found = list(rows)
     for word in reversed([one for one in order.split(",") if one]):
@@ -35,7 +35,9 @@ def sorted_rows(
 
 
 def _key(name: str, text: str) -> list[tuple[float, str]]:
-    """Return a sort key. Numbers in a text are sorted by size, and states by Slurm's numbers."""
+    """Return a sort key. Numbers in a text are sorted by their value, and states by Slurm's
+    numbers.
+    """
     if name in ("short", "state"):
         short = text if name == "short" else {"PENDING": "PD", "RUNNING": "R"}.get(text, text)
         return [(float(_STATES.index(short)) if short in _STATES else len(_STATES), "")]

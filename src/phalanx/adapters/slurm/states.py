@@ -44,7 +44,9 @@ def attempt_state(state: str) -> str:
 
 
 def code_of(code: int, signal: int) -> str:
-    """Return Slurm's CODE:SIGNAL for an exit code, as shells count it, and a signal (0: none)."""
+    """Return Slurm's CODE:SIGNAL. `code`: the exit code as a shell reports it. `signal`: the signal
+    that ended the process; 0 for none.
+    """
     return f"0:{signal}" if signal else f"{code}:0"
 
 

@@ -26,8 +26,8 @@ def inherited_variables(variables: Mapping[str, str]) -> dict[str, str]:
 def commands_of(argv: Sequence[str], count: int, is_several: bool) -> list[list[str]]:
     """Return the command of each task.
 
-    `is_several`: `argv[0]` is the file of `--multi-prog`. Each line of this file has numbers of
-    tasks and a command. Raises OptionError.
+    `is_several`: whether `argv[0]` is the file of `--multi-prog`. Each line of this file has
+    numbers of tasks and a command. Raises OptionError.
     """
     if not is_several:
         return [list(argv)] * count
@@ -106,8 +106,8 @@ def device_variables(seen: Sequence[int], devices: Sequence[int]) -> dict[str, s
 def torchrun_variables(task: int, nodes: Sequence[str]) -> dict[str, str]:
     """Return torchrun's variables of a task, as if each task were a process of one torchrun.
 
-    A script has these variables of its own member, and passes them on to its steps. There they
-    would give all tasks one rank. `nodes`: the node of each task.
+    A batch script has torchrun's variables of its own member, and passes them on to its steps. With
+    these, all tasks of a step would have the same rank. `nodes`: the node of each task.
     """
     node = nodes[task]
     group_rank = str(list(dict.fromkeys(nodes)).index(node))

@@ -14,8 +14,8 @@ def read_options(
     command: str, known: Sequence[Option], words: Sequence[str], intermixed: bool = False
 ) -> tuple[dict[str, str], list[str]]:
     """Return the options by their long names, and the words after the options. The value of a flag
-    is "". `intermixed`: words may come before options. Raises OptionError, which names the unknown
-    or refused option.
+    is "". `intermixed`: whether words may come before options. Raises OptionError, which names the
+    unknown or refused option.
     """
     found: dict[str, str] = {}
     rest: list[str] = []

@@ -28,7 +28,7 @@ class Demands:
         return list(self._waiting.values())
 
     def of(self, owner: bytes, scheduling_class: int) -> Demand | None:
-        """Return the demand of an owner's class; None if nothing is missing."""
+        """Return the waiting demand of an owner's class; None if the class lacks no worker."""
         return self._waiting.get((owner, scheduling_class, b""))
 
     def __bool__(self) -> bool:
@@ -64,11 +64,13 @@ class Demands:
         return demand
 
     def made(self, demand: Demand) -> None:
-        """Subtract from a demand one worker that was found for it."""
+        """Count a worker that was found for a demand as granted to the demand's class."""
         self._made[demand.key] = self._made.get(demand.key, 0) + 1
 
     def granted_elsewhere(self, owner: bytes, scheduling_class: int) -> None:
-        """Subtract from a demand one worker that another node has lent."""
+        """Count a worker that another node has lent to a class, and subtract it from the class's
+        demand.
+        """
         key = (owner, scheduling_class)
         self._made[key] = self._made.get(key, 0) + 1
         demand = self._waiting.get((*key, b""))
@@ -78,8 +80,8 @@ class Demands:
                 self.remove(demand)
 
     def stand_again(self, demand: Demand) -> None:
-        """Add a demand again whose worker died before it was used, if the worker is still
-        wanted.
+        """Let a demand wait again, because the worker that was found for it died before it was
+        used. Do nothing if no worker is wanted any more.
         """
         key = demand.key
         if key not in self._made:

@@ -39,7 +39,7 @@ class WorkerEffects(Protocol):
         ...
 
     def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """End the process: with `force` at once, otherwise after its work. `worker_gone`
+        """End the process: with `force` immediately, otherwise after its work. `worker_gone`
         follows.
         """
         ...
@@ -107,8 +107,8 @@ class LeaseMachine:
         """Set how many more workers a class would use. 0 withdraws the demand; OVER ends the class.
 
         `seen`: how many grants the owner had received when it asked; later grants are subtracted
-        from the number. Raises ValueError if the demand would hold resources that need not be free
-        for it.
+        from the number. Raises ValueError if a worker would hold more than the resources that must
+        be free for it to start.
         """
         if fields["count"] == OVER:
             self.waiting.class_over(fields["owner"], fields["scheduling_class"])
@@ -200,7 +200,7 @@ class LeaseMachine:
                 demand.asker.refused(demand, text, code_of(SystemFailureError))
 
     def _meet(self, demand: Demand, now: float, kept: ResourceSet) -> None:
-        """Start the workers of a demand that may begin here now."""
+        """Start those workers of a demand that may begin here now, or refuse the demand."""
         refusal = self._too_many_actors(demand) or self._refusals.of(demand, now, self.is_draining)
         if refusal is not None:
             reason, code = refusal

@@ -33,7 +33,8 @@ class Asker(Protocol):
     def refused(self, demand: Demand, reason: str, code: str) -> None:
         """Handle a refusal: the demand cannot be met now.
 
-        With the `code` of an error, it can never be met, and its tasks fail with that error.
+        With the `code` of an error, the demand can never be met, and its tasks fail with that
+        error.
         """
         ...
 
@@ -81,7 +82,9 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     is_forwarded: bool = False
     """Whether another node was asked for workers, too."""
     is_withdrawn: bool = False
-    """Whether the actor was withdrawn: its worker starts, but must not create the actor."""
+    """Whether the actor was withdrawn while its worker was starting. The worker then must not
+    create the actor.
+    """
     is_claim: bool = False
     """Whether the demand represents room that is kept for a gang. No worker is started for it."""
     any_gpu_memory: bool = False
@@ -133,7 +136,9 @@ class Lease(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def is_yielding(self) -> bool:
-        """Whether the lease must be returned after the running task, because others need it."""
+        """Whether the lease yields to others after its running task: it is a lease of tasks outside
+        of bundles, and its task does not wait in `get`.
+        """
         return not self.demand.actor and self.demand.group is None and not self.is_blocked
 
     @property

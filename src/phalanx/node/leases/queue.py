@@ -2,9 +2,9 @@
 them.
 
 Demands are ordered by priority, then by what their queue holds relative to its weight (least
-first), then by what their owner's class holds (least first), then by arrival. If a demand finds
-nothing free, a lease of another class must be returned: a lease of lower priority or, without one,
-a lease of a class that holds more than a fair share.
+first), then by what their owner's class holds (least first), then by arrival. If nothing is free
+for a demand, a lease of another class must be returned: a lease of lower priority or, if there is
+none, a lease of a class that holds more than a fair share.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from phalanx.scheduler.devices.instances import NodeResources
 MIN_HOLD_S = 0.01
 """Seconds for which a lease is held before it may become due."""
 LONGEST_HOLD_S = 0.5
-"""Seconds after which a lease becomes due for another class of its queue, even if that class holds
-equally much.
+"""Seconds after which a lease may become due for another class of its queue, whatever the two
+classes hold.
 
-All that the waiting class holds may be one task that never ends.
+Otherwise a class that holds one lease, whose task never ends, could wait forever.
 """
 
 FIRST_BEYOND_S = 1.0
 LONGEST_BEYOND_S = 10.0
-"""Two times in seconds between the starts of tasks beyond those that fill the node: the first, and
-the longest.
+"""The first and the longest delay, in seconds, between the starts of tasks of a class beyond those
+that fill the node.
 """
 
 
@@ -47,13 +47,14 @@ class LeaseQueue:
         self.shares = QueueShares()
 
     def admit(self, demand: Demand, now: float) -> bool:
-        """Admit one more lease of the class, if it may begin now. Otherwise return False, and the
-        delay begins.
+        """Whether one more lease of the demand's class may begin now. If it may not, and no delay
+        is running, the delay begins.
 
         Tasks that wait in `get` lend their CPUs, so more tasks of a class can start than fill the
-        node's CPUs. The tasks that fill the CPUs start at once. Each further task starts after a
-        delay of 1, 2, 4, 8, 10, 10 … seconds, as in Ray. So tasks that wait for each other make
-        progress, and a large number of waiting tasks does not become an equal number of processes.
+        node's CPUs. The tasks that fill the CPUs start without a delay. Each further task starts
+        after a delay of 1, 2, 4, 8, 10, 10 … seconds, as in Ray. So tasks that wait for each other
+        make progress, and a large number of waiting tasks does not become an equal number of
+        processes.
         """
         cpus = demand.hold.get("CPU", 0)
         if not cpus or demand.actor:
@@ -96,10 +97,10 @@ class LeaseQueue:
     def victim(
         self, demand: Demand, leases: Iterable[Lease], now: float
     ) -> tuple[Lease | None, float]:
-        """Return the lease that its owner must return for this demand (None if there is none), and
-        the time to try again.
+        """Return the lease that must be returned for this demand (None if there is none), and the
+        time to try again.
 
-        By that time, a lease that is too young now may be chosen.
+        At that time, a lease that is too young now may be chosen.
         """
         held = self._held.get(demand.key, 0)
         best: tuple[tuple[int, int, int], Lease] | None = None

@@ -17,11 +17,11 @@ class ActorSpec(msgspec.Struct, array_like=True):
 
     `place` has the resources that must be free on the chosen node; `hold` has the resources that
     the actor holds while it lives (as in Ray, an actor may need a CPU to be placed but hold none).
-    `environment` is the key of its runtime environment; `strategy` limits the nodes on which it may
-    be. `handle` describes the actor's methods for programs that find the actor by its name; the
-    head does not read it. `max_restarts` is -1 for any number of restarts. `call_site`: the line of
-    the program that creates the actor, if lines are recorded. `task_events`: whether listings of
-    tasks show the actor's creation.
+    `environment` is the key of the actor's runtime environment; `strategy` limits the nodes on
+    which the actor may be. `handle` describes the actor's methods for programs that find the actor
+    by its name; the head does not read it. `max_restarts` is -1 for any number of restarts.
+    `call_site`: the line of the program that creates the actor, if lines are recorded.
+    `task_events`: whether listings of tasks show the actor's creation.
     """
 
     actor: bytes
@@ -123,8 +123,8 @@ class WatchActor(Request[None]):
 
 
 class KillActor(Request[None]):
-    """Kill an actor at once; without `no_restart`, the actor may restart. The answer comes when the
-    actor's process has ended.
+    """Kill an actor without waiting for its calls. Without `no_restart`, the actor may restart. The
+    answer comes when the actor's process has ended.
     """
 
     kind: ClassVar[int] = 45

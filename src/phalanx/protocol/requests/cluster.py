@@ -148,7 +148,9 @@ class GetStatus(Request[StatusInfo]):
 
 
 class GetHealth(Request[HeadReport]):
-    """Return the head's health. Its lag is the longest one since the last request of this kind."""
+    """Return the head's health. The lag in it is the longest one since the last request of this
+    kind.
+    """
 
     kind: ClassVar[int] = 33
     verb: ClassVar[Verb] = Verb.SEE

@@ -12,9 +12,10 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class Cordon(Request[bool]):
-    """Keep new work away from a node, or only from these GPUs of the node, until it is uncordoned.
-    Running work continues. Returns False if the node, or all named GPUs, are already cordoned.
-    Raises ValueError for an unknown node or device. `by`: the asking user, as USER@HOST.
+    """Keep new work away from a node, or only from these GPUs of the node, until the node or the
+    GPUs are uncordoned. Running work continues. Returns False if the node, or all named GPUs, are
+    already cordoned. Raises ValueError for an unknown node or device. `by`: the asking user, as
+    USER@HOST.
     """
 
     kind: ClassVar[int] = 35

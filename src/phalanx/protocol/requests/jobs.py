@@ -74,9 +74,9 @@ class CommandJob(Request[None]):
 class ResizeJob(Request[JobInfo]):
     """Change the number of members of a job that has not ended. Returns the job's row. `replicas`:
     the new number of members by group; the name "" stands for the job's only group. The job's
-    minimum stays unless `min_members` sets another one, or the new size is smaller. Raises
-    JobNotFoundError, JobCommandError, and GangInfeasibleError for a minimum that the cluster could
-    never hold.
+    minimum stays, unless `min_members` sets another one or the minimum is above the new size.
+    Raises JobNotFoundError, JobCommandError, and GangInfeasibleError for a minimum that the cluster
+    could never hold.
     """
 
     kind: ClassVar[int] = 82
@@ -129,8 +129,8 @@ class DeleteJob(Request[None]):
 class ListJobs(Request[list[JobInfo]]):
     """List jobs, the oldest first; `queue`, `state` and `name` select jobs if they are given.
 
-    `ended_within_s`: the seconds after their end for which jobs are listed; None for all jobs that
-    the head has.
+    `ended_within_s`: a job that has ended is listed only if it ended within this number of seconds;
+    None for all jobs that the head has.
     """
 
     kind: ClassVar[int] = 84
@@ -156,12 +156,12 @@ class JobColumns(msgspec.Struct, array_like=True):
 
 
 HOSTS = "hosts"
-"""The field that JobInfo lacks: the name, in lists of hosts (`listed_name`), of each node where
-members of the job are or were.
+"""The name of a field that JobInfo lacks. Its value: for each node where members of the job are or
+were, the node's name in lists of hosts (`listed_name`).
 """
 CODE = "code"
-"""The field that JobInfo lacks: the code of the reason why the job waits, as in WaitInfo; "" for a
-job that does not wait for places.
+"""The name of a field that JobInfo lacks. Its value: the code of the reason why the job waits, as
+in WaitInfo; "" for a job that does not wait for places.
 """
 
 
@@ -169,8 +169,8 @@ class ListJobColumns(Request[JobColumns]):
     """List some fields of jobs, for listings of thousands of jobs.
 
     `fields` are fields of JobInfo, HOSTS and CODE. The value of an annotation that a job lacks is
-    None. `states` and `names`: only jobs in these states, and with these names; empty: all jobs.
-    Raises ValueError for an unknown field.
+    None. Only jobs in one of these `states` and with one of these `names` are listed; if one of the
+    two is empty, it excludes no job. Raises ValueError for an unknown field.
     """
 
     kind: ClassVar[int] = 119

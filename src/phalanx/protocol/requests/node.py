@@ -123,7 +123,7 @@ class ListRuns(Request[list[Run]]):
 
 
 class GetStoreCounts(Request[dict[str, int]]):
-    """Return counts of objects and bytes in the node's shared memory, by kind."""
+    """Return the numbers of objects and of bytes in the node's shared memory, by kind."""
 
     kind: ClassVar[int] = 8
     verb: ClassVar[Verb] = Verb.USE

@@ -13,10 +13,10 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 class PutPackage(Request[int]):
     """Upload a part of a package, and return how many bytes of the package the head has.
 
-    The parts come in order, each with the `offset` that the last answer gave. A request without
-    `data` only asks for the number. The package is complete when the head has `size` bytes. The
-    answer is -1 if the head takes no packages. Raises ValueError for a package that is too large,
-    and for content that does not have this SHA-256.
+    The parts come in order, each with the number in the last answer as its `offset`. A request
+    without `data` only asks for that number. The package is complete when the head has `size`
+    bytes. The answer is -1 if the head takes no packages. Raises ValueError for a package that is
+    too large, and for content that does not have this SHA-256.
     """
 
     kind: ClassVar[int] = 118

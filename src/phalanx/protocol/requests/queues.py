@@ -66,8 +66,8 @@ class UpdateQueue(Request[QueueInfo]):
 
 
 class OpenQueue(Request[QueueInfo]):
-    """Open a queue for work, together with the queues below it that were closed with it. Returns
-    its row.
+    """Open a queue for work, and the queues below it that were closed with it. Returns the queue's
+    row.
 
     Raises QueueUnavailableError and JobCommandError.
     """

@@ -48,7 +48,7 @@ class GetMemberState(Request[str]):
 
 class ListStages(Request[list[dict[str, float]]]):
     """Return two times for each of these gangs, as far as known: when the scheduler decided to
-    place it, and when Ray had reserved its places. Times are in seconds of the scheduler's
+    place the gang, and when Ray had reserved its places. Times are in seconds of the scheduler's
     monotonic clock.
     """
 

@@ -73,9 +73,7 @@ class Request(msgspec.Struct, Generic[R], array_like=True):
     def handled_by(
         cls: type[Q], handler: Callable[[Asker[R], Q], R | Later]
     ) -> tuple[type[Q], Handler]:
-        """Return the entry for `RequestHandlers` that makes `handler` answer this type of
-        request.
-        """
+        """Return the entry by which `RequestHandlers` calls `handler` for this type of request."""
         return cls, handler
 
 
@@ -97,7 +95,9 @@ Entry = tuple[type[Request[Any]], Handler]
 _encode = partial(encoded, msgspec.msgpack.Encoder().encode)
 _decoders: dict[type[Request[Any]], tuple[msgspec.msgpack.Decoder[Any], ...]] = {}
 NOTHING = msgspec.Raw(_encode(None))
-"""The encoded result of a request that is answered with None, and of a failed request."""
+"""The encoded None: the result of a request that is answered with None, and the unused result of a
+failed request.
+"""
 
 
 def encode_request(request: Request[Any]) -> msgspec.Raw:
@@ -201,8 +201,9 @@ class Asker(Generic[R]):
             send(NOTHING, to_wire(error))
 
     def _take_send(self) -> Send | None:
-        """Return the function that sends the answer, and forget it: a request has one answer. The
-        function may refer to this asker, so that only the garbage collector could free both.
+        """Return the function that sends the answer, and forget it, because a request has one
+        answer. The function may refer to this asker; if it were kept, only the garbage collector
+        could free both.
         """
         send, self._send = self._send, None
         return send

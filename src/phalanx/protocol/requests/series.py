@@ -12,10 +12,10 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class NumberOverTime(msgspec.Struct, array_like=True):
-    """A quantity over time: its new points, by resolution (`observe.series.RESOLUTIONS`).
+    """The new points of a quantity over time, by resolution (`observe.series.RESOLUTIONS`).
 
-    Its name is a pair, such as ("allocated", "GPU"), ("used", "GPU"), ("total", "GPU"), ("jobs",
-    "running") or ("queue NAME", "GPU").
+    The quantity's name is a pair, such as ("allocated", "GPU"), ("used", "GPU"), ("total", "GPU"),
+    ("jobs", "running") or ("queue NAME", "GPU").
     """
 
     what: str

@@ -56,8 +56,8 @@ class RunStep(Request[bytes]):
     variables: dict[str, str] = msgspec.field(default_factory=dict)
     directory: str = ""
     port: int = 0
-    """A port of the member's node to connect to, instead of running a program; 0 to run the
-    program.
+    """A port of the member's node. If it is not 0, the streams are connected to this port, and no
+    program runs.
     """
     step: int = -1
     """The step to which the program belongs, as BeginStep returned it; -1 for a program outside

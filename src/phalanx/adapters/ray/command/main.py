@@ -309,8 +309,8 @@ _KINDS = {
     "tasks": "tasks",
     "workers": "workers",
 }
-"""The kinds of `ray list`, and Phalanx's listing for each. With an empty name, this module makes
-the rows itself.
+"""The name of Phalanx's listing for each kind of `ray list`; "" for a kind whose rows this module
+makes itself.
 """
 _NO_SITES = (
     "the places where objects are created are not recorded: set RAY_record_ref_creation_sites=1 "

@@ -57,8 +57,8 @@ def _nodes(rows: Sequence[NodeInfo], kind: str) -> list[str]:
 
 
 def _pending(booting: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a line for each pool whose machines boot. The words are Ray's for a node without an
-    address.
+    """Return a line for each pool with booting machines, in the words that Ray uses for nodes
+    without an address. Without such pools, a line says that no nodes are pending.
     """
     said = [f" {pool}, {len(names)} launching" for pool, names in booting.items()]
     return said or [" (no pending nodes)"]

@@ -47,7 +47,7 @@ GROUP_BYTES = 18
 LEAVE_S = 2.0
 MAX_MEMBERS = 100_000
 """The largest number of members of gangs that may wait or run at the same time in one program. The
-program also remembers at most this number.
+program also remembers the gangs of at most this number of tasks.
 """
 
 
@@ -60,9 +60,9 @@ class RayEngine:
     def __init__(
         self, facts: Mapping[str, Any], queue: str, priority: int, ends_ray: bool = False
     ) -> None:
-        """Connects to the scheduler on first use. `facts`: facts about the cluster, as Ray's init
-        returned them. `ends_ray`: whether Phalanx connected to Ray, so that the connection ends
-        with the engine.
+        """The engine connects to the scheduler on first use. `facts`: facts about the cluster, as
+        Ray's init returned them. `ends_ray`: whether Phalanx connected to Ray, so that the
+        connection ends with the engine.
         """
         self.is_worker = bool(ray.get_runtime_context().worker.mode == ray.WORKER_MODE)
         self.namespace: str = ray.get_runtime_context().namespace
@@ -184,14 +184,14 @@ class RayEngine:
         return ray.get_actor(name, namespace)
 
     def kill(self, actor: Any, no_restart: bool) -> None:
-        """Kill an actor. The program's hub ends an actor of a gang."""
+        """Kill an actor. If the actor belongs to a gang, the program's hub ends it."""
         if isinstance(actor, GangActor):
             dismiss(self._hub, *actor._key)
         else:
             ray.kill(actor, no_restart=no_restart)
 
     def exit_actor(self) -> None:
-        """End the current actor after this call."""
+        """End the current actor after its running call."""
         ray.actor.exit_actor()
 
     # ---- groups and gangs --------------------------------------------------------------------
@@ -213,9 +213,8 @@ class RayEngine:
         return GangId(GroupId(GANG + os.urandom(GROUP_BYTES - len(GANG))))
 
     def group_ready(self, group: GroupId) -> Any:
-        """Return a reference of Ray that becomes ready when the group is created. The reference to
-        a task in the group cannot be used, because such a task waits forever if the group is
-        removed.
+        """Return a reference of Ray that becomes ready when the group is created. A task in the
+        group would not do: it would wait forever if the group is removed.
         """
         return native_group(group).ready()
 

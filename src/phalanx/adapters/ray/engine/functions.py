@@ -28,8 +28,8 @@ class NativeDefinitions:
         return self._function(definition, options, False)
 
     def admitted(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Any:
-        """Return the remote function for tasks of a queue. Its first argument is a reference to the
-        scheduler's answer, which becomes ready when the task is admitted.
+        """Return Ray's remote function for tasks of a queue. Its additional first argument is a
+        reference to the scheduler's answer. The reference becomes ready when the task is admitted.
         """
         return self._function(definition, options, True)
 
@@ -48,7 +48,9 @@ class NativeDefinitions:
     def crew_member(
         self, definition: ActorDefinition, options: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """Return Ray's class for a gang's actors, and the options of each actor, as in `member`."""
+        """Return Ray's actor class for a gang's actors, and the options of each actor. As in
+        `member`, the places and devices come from the gang.
+        """
         chosen = native_options(options, definition.name)
         groups = chosen.pop("concurrency_groups", None) or {}
         chosen |= {"num_gpus": 0, "max_restarts": 0, "max_task_retries": 0}

@@ -20,15 +20,17 @@ from phalanx.objects.handle import ActorHandle, ActorMethod
 
 
 class GangActor(ActorHandle[Any]):
-    """A handle of an actor of a gang. It may be passed to other processes. The actor ends when the
-    program's first handle is dropped.
+    """A handle of an actor of a gang. A handle may be passed to other processes. The actor ends
+    when the program drops the first handle, which `first_handle` returned.
     """
 
     _key: MemberId
     _hub: Any
     _methods: Mapping[str, MethodShape]
     _turns: tuple[bytes, Iterator[int]]
-    """The counter that numbers this handle's calls. Calls start in the order of their numbers."""
+    """This handle's id as a caller, and the counter that numbers its calls. The calls of a caller
+    start in the order of their numbers.
+    """
 
     def __init__(
         self, hub: Any, group: GangId, index: int, methods: Mapping[str, MethodShape]

@@ -1,4 +1,4 @@
-"""A gang of actors. Each actor is created in its place, and once more whenever the gang is placed
+"""A gang of actors. Each actor is created in its place, and again whenever the gang is placed
 again.
 """
 
@@ -120,8 +120,8 @@ class Crew:
             self._places.end(self._group, index)
 
     async def _occupy(self, seat: _Seat) -> None:
-        """Create the member's actor again and again, for as long as the gang has a place for the
-        member.
+        """Create the member's actor. When the actor has ended, create it again if the member gets
+        another place, or if the actor may still restart.
         """
         try:
             cls, options, restarts, args, kwargs = await self._call

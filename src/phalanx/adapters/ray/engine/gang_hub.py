@@ -52,9 +52,9 @@ class GangHub:
     async def member(
         self, group: GangId, index: int, members: int, least: int, call: list[Any]
     ) -> Any:
-        """Return a member's result.
+        """Run a member as soon as it has a place, and return its result.
 
-        `call`: a reference to (Ray function, options, retries, args, kwargs).
+        `call` is a list with one reference, to (Ray function, options, retries, args, kwargs).
         """
         self._live()
         gang = self._gangs.get(group)
@@ -82,15 +82,15 @@ class GangHub:
             self._places.end(group, index)
 
     async def hire(self, group: GangId, members: int, call: list[Any]) -> None:
-        """Start to create a gang of actors. `call`: a reference to (Ray class, options, restarts,
-        args, kwargs).
+        """Begin to create a gang of actors. `call` is a list with one reference, to (Ray class,
+        options, restarts, args, kwargs).
         """
         self._live()
         self._crew(group).set_result(Crew(self._places, group, members, call[0]))
 
     def _crew(self, group: GangId) -> asyncio.Future[Crew]:
-        """Wait until `hire` was called for a gang, because other calls may arrive earlier. Returns
-        the gang's actors.
+        """Return the future with a gang's actors. It is pending until `hire` was called for the
+        gang, because other calls may arrive earlier.
         """
         crew = self._crews.get(group)
         if crew is None:

@@ -48,8 +48,8 @@ class GangPlaces:
 
     async def is_taken(self, group: GangId, index: int, node_died: bool) -> bool:
         """Whether a failed member lost its place and waits for another place. If not, the member
-        itself has failed. `node_died`: whether Ray reports that the node is dead. The scheduler
-        notices this only after the node has been silent for a while.
+        itself has failed. `node_died`: whether Ray reports that the member's node is dead. If so,
+        this call waits until the scheduler has noticed the death, too.
         """
         while True:
             state = await self._ask(GetMemberState(group, index))

@@ -3,8 +3,8 @@
 Ray's types are registered with Phalanx's, so that `isinstance` accepts them. Each of Ray's error
 classes becomes a subclass of Phalanx's class with the same name. So `except phalanx.exceptions.X`
 catches an error wherever Ray raises it: in `get`, in `await`, in the callback of a future, or in a
-task that reads the result of another task. Registering the errors is not enough, because an
-`except` clause needs true subclasses. Wrapping errors in `get` is not enough, because Ray raises
+task that reads the result of another task. To register the errors is not enough, because an
+`except` clause needs true subclasses. To wrap the errors in `get` is not enough, because Ray raises
 them in other places, too. For programs for Ray nothing changes, except that error classes have one
 more base class.
 """

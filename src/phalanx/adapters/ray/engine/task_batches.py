@@ -1,9 +1,10 @@
-"""Batches of equal tasks of a queue: tasks that a program submits together are admitted together.
+"""Batches of equal tasks of a queue: tasks that a program submits shortly after each other are
+admitted as one.
 
 As a hidden argument, each task has a reference to the scheduler's answer about the task's batch. So
-Ray holds the task back in this process until its batch is admitted, and its reference, cancellation
-and errors are Ray's own. A thread reports to the scheduler how many tasks each batch has, and how
-many of them have ended.
+Ray itself holds the task back in this process until the batch is admitted. The task's reference,
+cancellation and errors are Ray's own. A thread reports to the scheduler how many tasks each batch
+has, and how many of them have ended.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ GROWS_S = 0.002
 """Seconds for which a batch waits for further tasks."""
 LOOK_EVERY_S = 0.005
 LOOKED_AT = 64
-"""The number of unfinished tasks of a batch that are checked at a time. Only the oldest tasks are
-checked, because Ray runs tasks nearly in order, and because a check takes time for each task.
+"""The number of unfinished tasks of a batch, the oldest ones, that are checked at a time. Each
+checked task takes time, and Ray runs tasks nearly in order.
 """
 REPORT_EVERY_S = 1.0
 """Seconds between two reports that this process is alive. Before each report, all unfinished tasks
@@ -34,8 +35,9 @@ are checked.
 """
 SIZES_KEPT_S = 1.0
 SHORT_S, LONG_S = 0.05, 0.2
-"""The range of good run times of a batch, in seconds. After a batch that took less than SHORT_S,
-later batches are larger. After a batch that took more than LONG_S, later batches are smaller.
+"""The shortest and the longest run time that a batch should have, in seconds. After a batch that
+took less than SHORT_S, later batches are larger. After a batch that took more than LONG_S, they are
+smaller.
 """
 MAX_TIMES = 64
 
@@ -56,8 +58,8 @@ class _Batch:
         self.is_admitted = False
         self.admitted_at = 0.0
         self.unseen = 0
-        """The number of tasks without a result, including tasks that could not be started. Their
-        end cannot be observed, so they count as unfinished until the batch is admitted.
+        """The number of tasks without a result or that could not be started. The end of such a task
+        cannot be observed, so the task counts as unfinished until the batch is admitted.
         """
         self.refs: list[Any] = []
         """The references of the tasks that had not ended at the last check."""
@@ -149,7 +151,7 @@ class TaskBatches:
         return int(known[1] * self._times.get(kind, 1))
 
     def _ended(self, batch: _Batch) -> None:
-        """Choose the size of the next batches by the time that this batch took."""
+        """Choose the size of later batches of this kind from the time that this batch took."""
         took = time.monotonic() - batch.admitted_at
         times = self._times.get(batch.kind, 1)
         if took < SHORT_S and batch.size >= batch.most:

@@ -11,9 +11,7 @@ from typing import Any
 from phalanx.errors import TaskTimeoutError
 
 GRACE_S = 5.0
-"""Seconds after the timeout error after which the process of a task that ignores the error is
-ended.
-"""
+"""Seconds from the timeout error until the process is ended, if the task ignores the error."""
 
 
 def limited(function: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:

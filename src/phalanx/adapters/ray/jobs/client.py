@@ -105,9 +105,9 @@ class JobSubmissionClient:
     ) -> str:
         """Run a shell command as a job.
 
-        Returns its submission id. Directories that the runtime environment names are uploaded.
-        Raises RuntimeError if the server refuses the job, for example because the id is taken, and
-        ValueError for a directory that does not exist.
+        Returns the job's submission id. Directories that the runtime environment names are
+        uploaded. Raises RuntimeError if the server refuses the job, for example because the id is
+        taken, and ValueError for a directory that does not exist.
         """
         environment = self._uploaded(dict(runtime_env or {}))
         request = {
@@ -279,8 +279,8 @@ def server_url(address: str | None) -> str:
 def _token_headers(url: str) -> dict[str, str]:
     """Return the headers with the token for a server.
 
-    A token is sent only if the server is known to be this user's, because another user's process
-    may now listen at the port of an earlier job server.
+    The token of a local job server is sent only if that server is known to be this user's.
+    Otherwise, another user's process that now listens at its port could get the token.
     """
     token = auth_token()
     local = url.replace("//localhost:", "//127.0.0.1:")

@@ -108,8 +108,8 @@ def _name(uri: str) -> str:
 
 
 def _check_bounds(archive: zipfile.ZipFile, size: int, uri: str) -> None:
-    """Check the sizes that the archive states before anything is written. Raises ValueError. A file
-    in the archive cannot be larger than stated, because reading ends at the stated size.
+    """Check the sizes that the archive states, before anything is written. Raises ValueError. A
+    file cannot turn out larger than stated, because reading ends at the stated size.
     """
     members = archive.infolist()
     if len(members) > MOST_FILES:

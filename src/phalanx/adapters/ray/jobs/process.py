@@ -33,7 +33,9 @@ this machine.
 
 
 def place(cluster: str) -> Place:
-    """Return this machine's name, and the environment of the cluster's commands on it."""
+    """Return the place of commands on this machine: the machine's name, and the directory and
+    variables of commands that use the cluster.
+    """
     package = Path(phalanx.__file__).parent
     path = [str(package / "adapters" / "ray" / "path"), str(package.parent)]
     programs = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]

@@ -65,8 +65,8 @@ class Answer:
 
 
 class JobRoutes:
-    """The methods for the routes of the job API. Their argument `body` is the stream with the
-    request's body.
+    """The methods for the routes of the job API. The argument `body` of a method is the stream with
+    the request's body.
     """
 
     def __init__(self, ask: AskHead, place: Place, packages: Packages) -> None:

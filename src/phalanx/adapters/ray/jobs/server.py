@@ -28,9 +28,9 @@ _NORMAL = (1000).to_bytes(2, "big")
 
 
 class JobServer(ThreadingHTTPServer):
-    """The server that serves the routes to clients with one of its tokens. It refuses all requests
-    of web pages, because any web page can make a browser send requests. It refuses requests for
-    another host's name, because such a name can be made to resolve to this machine.
+    """The server of the job API. It serves only clients that send one of its tokens. It refuses all
+    requests of web pages, because any web page can make a browser send requests. It refuses
+    requests for another host's name, because such a name can be made to resolve to this machine.
     """
 
     daemon_threads = True
@@ -49,8 +49,8 @@ class JobServer(ThreadingHTTPServer):
     def is_meant(self, host: str | None) -> bool:
         """Whether a request for this host is meant for this server.
 
-        The host must be one of the server's names, or any IP address. An address is safe because
-        nobody can make it resolve to another machine, as is possible with a name.
+        The host must be one of the server's names, or any IP address. An address is safe, because
+        unlike a name it cannot be made to resolve to this machine.
         """
         try:
             ipaddress.ip_address(host or "")

@@ -185,8 +185,9 @@ def job_spec(request: JobSubmitRequest, place: Place, unpacked: Mapping[str, str
     """Return the job for a request: one command, which is never retried. It holds only the CPUs
     that it requests.
 
-    As in Ray, the job runs on the server's machine unless it requests resources and needs no
-    package. `unpacked` has the directory of each package. Raises ValueError and TypeError.
+    As in Ray, a job that needs a package, or that requests neither resources nor labels, runs on
+    the server's machine. Any other job runs on a node that fits. `unpacked` has the directory of
+    each package. Raises ValueError and TypeError.
     """
     assert request.submission_id is not None
     environment = dict(request.runtime_env or {})

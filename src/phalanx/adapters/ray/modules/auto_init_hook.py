@@ -1,6 +1,4 @@
-"""`ray._private.auto_init_hook`: the switch that decides whether calls that need a runtime start
-one.
-"""
+"""`ray._private.auto_init_hook`: the switch for starting a runtime when a call needs one."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from phalanx.util.state.rows import answer
 
 
 class StoreStats(NamedTuple):
-    """Sums over all nodes, in bytes, objects and seconds. Values that Phalanx does not count are
-    0.
+    """Sums over all nodes, in bytes, numbers of objects, and seconds. Values that Phalanx does not
+    count are 0.
     """
 
     object_store_bytes_used: int

@@ -11,8 +11,8 @@ from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import is_initialized
 
 _OUTSIDE = ("192.0.2.1", 53)
-"""An address that RFC 5737 reserves for documentation. Connecting a datagram socket to it only
-looks up the route.
+"""An address that RFC 5737 reserves for documentation. Connecting a datagram socket to it sends
+nothing, and only looks up the route.
 """
 
 
@@ -40,7 +40,7 @@ def get_node_ip_address(address: str = "") -> str:
 
 
 def resolve_ip_for_localhost(host: str) -> str:
-    """Return this node's address in place of localhost."""
+    """Return this node's address if `host` means localhost, and otherwise `host`."""
     return get_node_ip_address() if host in ("localhost", "127.0.0.1", "::1") else host
 
 

@@ -53,8 +53,8 @@ def actors(
     job_id: JobID | None = None,
     actor_state_name: str | None = None,
 ) -> dict[str, Any]:
-    """Return the rows of actors by their ids, optionally only of one job or in one state. With
-    `actor_id`, return the row of that actor.
+    """Return the rows of all actors by id, or only of those in this job and this state. With
+    `actor_id`, return the row of that actor; empty if it does not exist.
     """
     filters = [("actor_id", "=", actor_id)] if actor_id is not None else []
     found = {row.actor_id: _actor_row(row) for row in list_actors(filters=filters, detail=True)}

@@ -52,7 +52,7 @@ RayStateApiException = StateQueryError
 
 
 class ServerUnavailable(StateQueryError):
-    """Ray's error for a dashboard server that does not answer, which programs catch."""
+    """The error that Ray raises when the dashboard's server does not answer. Programs catch it."""
 
 
 DEFAULT_RPC_TIMEOUT = TIMEOUT_S

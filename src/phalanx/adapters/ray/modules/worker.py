@@ -98,9 +98,11 @@ class CoreWorker:
     """
 
     def get_all_reference_counts(self) -> dict[bytes, dict[str, int]]:
-        """Return reference counts by id in hex.
+        """Return Ray's counts of references to each object that this process refers to, by the
+        object's id in hex.
 
-        A process has at most one reference to an object, even if several variables hold it.
+        The count is always 1, because a process has at most one reference to an object, even if
+        several variables hold it.
         """
         return {
             ref.hex().encode(): {"local": 1, "submitted": 0, "owned_by_us": 1}

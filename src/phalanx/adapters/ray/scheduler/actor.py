@@ -29,7 +29,8 @@ class SchedulerActor:
         self._scheduler.start()
 
     async def ask(self, origin: bytes, kind: int, body: bytes) -> bytes:
-        """Answer a request of process `origin`, given its kind and its fields.
+        """Answer a request of process `origin`. `kind` is the request's kind, and `body` has its
+        fields.
 
         Returns the Reply in msgpack.
         """
@@ -57,7 +58,7 @@ class SchedulerActor:
 
 
 async def _answer_of(begin: Callable[[Callable[[T], None]], None], returns: type[T]) -> T:
-    """Call `begin` with a callback, and await the value with which another thread calls the
+    """Call `begin` with a callback, and return the value with which another thread later calls that
     callback.
     """
     loop = asyncio.get_running_loop()

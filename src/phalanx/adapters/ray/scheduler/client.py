@@ -27,9 +27,9 @@ _PENDING_CALLS = 100_000
 """The largest number of unanswered calls, such as calls that wait for gangs."""
 
 _MEMORY_BYTES = 1
-"""Bytes of memory that the scheduler's actor requests, so that Ray starts it through its creator's
-node. Ray starts an actor that requests nothing through a random node. If that node has died
-unnoticed, the start waits for some 15 s until Ray notices the death.
+"""Bytes of memory that the scheduler's actor requests. Ray asks the creator's node to start an
+actor that requests something, and a random node to start an actor that requests nothing. If a
+random node had died unnoticed, the start would wait for some 15 s until Ray notices the death.
 """
 
 

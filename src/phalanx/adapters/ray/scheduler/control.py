@@ -1,4 +1,6 @@
-"""The head on a Ray cluster: messages to and from nodes pass through the Ray side."""
+"""The head on a Ray cluster. Its messages to and from nodes pass through the scheduler's thread
+(`scheduler_thread`), here called the Ray side.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ PAUSE = 0.2
 handled during the pause.
 """
 MAX_AT_ONCE = 256
-"""The largest number of equal gangs that a cycle examines together."""
+"""The largest number of equal gangs that a cycle examines in one step."""
 CLIENTS = b""
 """The value in place of a node's prefix for programs and visitors, which ask the scheduler
 directly.

@@ -15,12 +15,12 @@ from phalanx.runtime.os.own_time import own_time
 from phalanx.scheduler.devices.instances import Allocation
 
 LEAVES_WITHIN_S = 5.0
-"""Seconds after the end of its member after which a worker is killed."""
+"""Seconds from the end of a member until its worker is killed, if the worker still runs."""
 
 
 class GangWorkers:
-    """The processes of members. For bundles, this class implements `groups.Leases` and
-    `groups.Tenants`. The class does not know Ray's other tasks.
+    """The processes of members of gangs. The class implements `groups.Leases` and `groups.Tenants`,
+    so that bundles can warn and end these processes. It does not know Ray's other tasks.
     """
 
     is_draining = False
@@ -30,7 +30,7 @@ class GangWorkers:
         self._held: dict[int, tuple[BundlePool, Allocation]] = {}
         """The bundle in which each process runs, and the process's allocation in it."""
         self._leaving: dict[int, float] = {}
-        """The times at which processes are killed whose members have ended."""
+        """For each process whose member has ended: the time when the process is killed."""
 
     def adopt(self, place: BundleId, pid: int) -> None:
         """Register a process that runs in this bundle. If the bundle is gone, the process is

@@ -52,7 +52,9 @@ class KeyValues(Protocol):
 
 
 class _Image(NamedTuple):
-    """All tables, with the changes of the image's epoch before entry number `entries`."""
+    """All tables at one moment of an epoch. `entries` is the number of the first log entry of the
+    epoch whose changes the tables lack.
+    """
 
     entries: int
     tables: Tables
@@ -140,7 +142,7 @@ class KvShard:
     # ---- images and logs ---------------------------------------------------------------------
 
     def _read(self) -> Tables:
-        """Return all tables in the state that the latest epoch with an image has written."""
+        """Return all tables as the latest earlier epoch with an image has left them."""
         for _ in range(_LOAD_TRIES):
             epochs = [epoch for epoch in self._numbers(b"image/") if epoch < self._epoch]
             if not epochs:

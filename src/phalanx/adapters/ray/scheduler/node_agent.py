@@ -4,8 +4,8 @@ jobs. The agent has a lease. Each batch of messages that the scheduler accepts r
 all work that it runs, and then itself. Therefore the scheduler may give the agent's work to other
 nodes after a longer time without messages. A scheduler that Ray restarts waits twice as long for
 the nodes that it knows. So while Ray reports that the scheduler is restarting, the lease is twice
-as long, too. This is safe: the scheduler that accepted the last batch ended before it could declare
-this node dead, and the next scheduler began after the batch was sent.
+as long, too. This is safe for two reasons. The scheduler that accepted the last batch ended before
+it could declare this node dead. The next scheduler began after the batch was sent.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LOOKS_AT_LEASE_EVERY_S = 0.2
 
 
 class AgentSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings with which a node agent is started."""
+    """The settings with which the scheduler starts a node agent."""
 
     ray_node: str
     """Ray's id of the node."""
@@ -175,8 +175,9 @@ class NodeAgent:
         )
 
     def _answered(self, sent: float, future: Any) -> None:
-        """Renew the lease if the scheduler has accepted the batch that was sent at `sent`. The call
-        may also have failed because the scheduler is gone.
+        """Renew the lease if the scheduler has accepted the batch that was sent at `sent`. If the
+        call failed, look for the scheduler that now runs. If the batch was not accepted, join
+        again.
         """
         try:
             is_joined = future.result()

@@ -26,8 +26,8 @@ from phalanx.runtime.os.own_time import own_time
 RESTART_S = 5.0
 """Seconds after which an agent that was started but has not joined is started again."""
 ACKS_WAIT_S = 0.2
-"""The most seconds for which acknowledgements wait for another message with which they can be sent.
-A call of Ray costs both sides far more than its content.
+"""The most seconds for which acknowledgements wait for another message, so that one call of Ray
+carries both. A call of Ray costs both sides far more than its content.
 """
 SILENT_S = 2.0
 """Seconds without a message after which the scheduler checks whether an agent is alive, and
@@ -126,8 +126,8 @@ class NodeAgents:
 
     def admit(self, prefix: bytes, handle: Any) -> bool:
         """Store the handle of a joining agent. Returns whether the agent's messages may be
-        accepted. They are not accepted if Ray has declared the agent's node dead, so that the
-        agent's lease runs out.
+        accepted. If Ray has declared the agent's node dead, they are not accepted, so the agent's
+        lease runs out.
         """
         node = self.ray_node(prefix)
         if node and self._living and node not in self._living:
@@ -144,8 +144,8 @@ class NodeAgents:
         self._started.pop(self.ray_node(prefix), None)
 
     def reported(self, prefix: bytes, report: NodeReport) -> NodeReport:
-        """Return an agent's report, with the amounts that Ray reports as available, for the
-        head.
+        """Return an agent's report for the head, with the amounts that Ray reports as available in
+        it.
         """
         self._reports[prefix] = msgspec.structs.replace(report, total=None)
         return merged(report, self._free.get(self.ray_node(prefix)))

@@ -28,12 +28,12 @@ from phalanx.runtime.os.own_time import own_time
 NODE_LABEL = "ray.io/node-id"
 _THREADS = 32
 _SHOWN_AFTER_S = 0.12
-"""Seconds after which Ray's nodes have reported a new placement group. A group that lived for a
-shorter time may never be reported.
+"""Seconds within which Ray's nodes report a new placement group. A group that lived for a shorter
+time may never be reported.
 """
 _FREE_WITHIN_S = 2.0
-"""Seconds after which a removed placement group no longer counts as holding its amounts. Amounts
-that Ray still reports as taken then count as used by other work.
+"""Seconds for which a removed placement group counts as holding amounts that Ray reports as taken.
+After that, such amounts count as used by other work.
 """
 
 Freed = Callable[[], None]
@@ -49,7 +49,7 @@ class _Going(msgspec.Struct, kw_only=True, eq=False):
 
 
 class RayGroups:
-    """The detached placement groups, by (group, attempt). All methods return at once."""
+    """The detached placement groups, by (group, attempt). No method waits for Ray."""
 
     def __init__(self, reserve_s: float) -> None:
         self._reserve_s = reserve_s
@@ -175,8 +175,8 @@ class RayGroups:
         """Remove placement groups of Ray that are not in `known`, such as those whose removal
         failed.
 
-        A group is removed only if two successive calls have found it, so that a group that was just
-        requested stays.
+        A group that was just requested must stay, so a group is removed only when two successive
+        calls have found it.
         """
         strays = {key: group for key, group, _ in _living()}
         for key in [*known, *self._made, *self._under_way]:

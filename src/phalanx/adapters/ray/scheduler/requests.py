@@ -31,7 +31,7 @@ OnReply = Callable[[Reply], None]
 
 
 class SchedulerRequests:
-    """The requests in progress. Requests wait until the cluster's nodes are known."""
+    """The requests in progress. New requests wait until the cluster's nodes are known."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class SchedulerRequests:
     ) -> None:
         """All programs ask as `principal`, because Ray has no users. `ask`: a function that passes
         a request to the head, which calls `replied` now or later. `gangs`: a function that returns
-        the cluster's gangs, which are created on first use.
+        the scheduler of gangs, which it makes on first use.
         """
         self._ask = ask
         self._gangs = gangs

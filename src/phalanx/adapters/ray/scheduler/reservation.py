@@ -54,7 +54,9 @@ class ReservationEffects(Protocol):
         ...
 
     def keep(self, key: AttemptId, row: Row | None) -> None:
-        """Store a reservation before Ray is asked for it; None removes it."""
+        """Store a reservation before Ray is asked for it. If `row` is None, remove it from the
+        store.
+        """
         ...
 
 
@@ -68,8 +70,9 @@ class Whole(NamedTuple):
 
 
 class Row(msgspec.Struct, kw_only=True):
-    """A reservation in the store: the node and the index of each bundle, and its index in Ray's
-    group. The index is -1 for a bundle without amounts, which Ray's group does not contain.
+    """A reservation in the store. `bundles` has, for each bundle: its node, its index, and its
+    index in Ray's group. The last one is -1 for a bundle without amounts, which Ray's group does
+    not contain.
     """
 
     group: GroupId
@@ -78,7 +81,7 @@ class Row(msgspec.Struct, kw_only=True):
 
 
 class _Asked(msgspec.Struct, kw_only=True, eq=False):
-    """An attempt whose request to Ray is not answered yet."""
+    """An attempt that is not yet both reserved in Ray and prepared on all nodes."""
 
     bundles: dict[bytes, dict[int, Amounts]]
     row: Row
@@ -101,7 +104,9 @@ class Reservations:
         self._going: dict[tuple[bytes, GroupId, int], GiveBackBundles] = {}
         """The bundles that nodes were asked to give back, by (prefix, group, attempt)."""
         self._leaving: dict[AttemptId, list[tuple[bytes, BundlesGone]]] = {}
-        """The messages that are delivered to the head when a withdrawn reservation is free."""
+        """For each withdrawn reservation: the messages for the head that are held back until the
+        reservation's resources are free.
+        """
         self._refusals: dict[GroupId, int] = {}
 
     def restore(self, held: Mapping[AttemptId, Mapping[tuple[bytes, int], int]]) -> None:
@@ -140,7 +145,7 @@ class Reservations:
     # ---- messages in both directions ---------------------------------------------------------
 
     def outgoing(self, prefix: bytes, message: Any) -> None:
-        """Update the reservations for a message from the head to a node."""
+        """Update the reservations because the head sends this message to a node."""
         if isinstance(message, PrepareBundles):
             key = (message.group, message.attempt)
             if key not in self._held and key not in self._asked:
@@ -167,8 +172,8 @@ class Reservations:
         return asked
 
     def incoming(self, prefix: bytes, message: Any) -> Any:
-        """Update the reservations for a node's message. Returns the message to pass to the head
-        now, or None.
+        """Update the reservations because of a node's message. Returns the message to pass to the
+        head now; None if it is held back or needs no passing on.
         """
         if isinstance(message, Prepared):
             return self._prepared(prefix, message)
@@ -220,8 +225,8 @@ class Reservations:
     def _drop(
         self, group: GroupId, gone: Iterable[tuple[bytes, int]], last: float = float("inf")
     ) -> list[AttemptId]:
-        """Remove bundles that attempts up to `last` no longer hold. Withdraw reservations without
-        bundles, and return their keys.
+        """Remove the bundles `gone` from a group's attempts up to `last`. Withdraw the reservations
+        that then have no bundles, and return their keys.
         """
         emptied = []
         for key in [key for key in self._held if key[0] == group and key[1] <= last]:

@@ -322,7 +322,7 @@ class SchedulerThread:
         self._groups.withdraw(key, lambda: self._loop.call(lambda: self._reservations.freed(key)))
 
     def keep(self, key: AttemptId, row: Row | None) -> None:
-        """Store a reservation, or remove it (None)."""
+        """Store a reservation. If `row` is None, remove it from the store."""
         self._control.state_store.keep(RESERVATIONS, key[0] + key[1].to_bytes(8, "big"), row)
 
 

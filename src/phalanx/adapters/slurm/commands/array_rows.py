@@ -17,16 +17,17 @@ from phalanx.model.rows.work import ArrayTaskInfo, JobInfo
 from phalanx.protocol.requests.jobs import GetJob, ListElements
 
 _FIRST = {st.WAITING: 0, st.PENDING: 1}
-"""The number of starts recorded for an array task that has never begun, by its state. A task that
-waits for resources already has one recorded start.
+"""The number of starts recorded for an array task that has never begun, by the task's state. For a
+task that waits for resources, one start is already recorded.
 """
 
 
 def with_array_tasks(jobs: Iterable[JobInfo], ids: Sequence[str], one_each: bool) -> list[JobInfo]:
     """Return the jobs, with the unfinished array tasks in place of each unfinished array.
 
-    `ids`: the given ids; if they name array tasks, only those are returned. `one_each`: give each
-    waiting array task its own row.
+    `ids`: the ids that the options name. If some of them name array tasks of an array, only these
+    array tasks of it are returned. `one_each`: whether each waiting array task is a job of its own
+    in the result.
     """
     found: list[JobInfo] = []
     for job in jobs:
@@ -43,7 +44,9 @@ def with_array_tasks(jobs: Iterable[JobInfo], ids: Sequence[str], one_each: bool
 
 
 def _array_tasks(array: JobInfo, rows: Sequence[ArrayTaskInfo], one_each: bool) -> list[JobInfo]:
-    """Return one job for each array task that has begun, and one job for all other array tasks."""
+    """Return a job for each running array task, and one job for all waiting array tasks. With
+    `one_each`, return a job for each waiting array task, too.
+    """
     living = [row for row in rows if row.state not in st.FINISHED]
     waiting = [row for row in living if _has_not_begun(row)]
     found: list[JobInfo] = []

@@ -84,7 +84,8 @@ _OTHERS = {
     "nodename=": node_states.update,
     "partitionname=": partition_states.update,
 }
-"""What `update` changes apart from jobs, by the beginning of an operand."""
+"""The functions by which `update` changes other things than jobs, by the beginning of an operand.
+"""
 
 
 def scontrol(words: Sequence[str]) -> None:

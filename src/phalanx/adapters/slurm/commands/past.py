@@ -32,7 +32,7 @@ history does not record limits.
 _HOLDING = shlex.join(HOLDER)
 """The command of a member that only holds resources for steps."""
 _OTHER_STATES = {at.PREEMPTED: st.FAILED, at.NODE_LOST: st.FAILED, at.RESTARTED: st.FAILED}
-"""The job's state for each state of attempts that jobs do not have."""
+"""For each state that only attempts can have: the state of a job whose attempt ended in it."""
 
 
 class PastJob:
@@ -55,7 +55,9 @@ class PastJob:
         return is_it and (not name or self._name in parts(name))
 
     def row(self) -> dict[str, str]:
-        """Return the job's fields. Its time goes from its first start to its last end."""
+        """Return the job's fields. The elapsed time runs from the job's first start to its last
+        end.
+        """
         last, whole = self._last, self._sum
         nodes = list(dict.fromkeys(one.node for one in self._attempts if one.node))
         started = min(one.started for one in self._attempts)
@@ -101,15 +103,14 @@ class PastJob:
 
     @property
     def has_script(self) -> bool:
-        """Whether the job ran a script, and not only steps. A dollar sign in a command may be
-        doubled.
+        """Whether the job ran a script, and not only steps. The history may write a dollar sign of
+        a command as two.
         """
         return any(one.command.replace("$$", "$") != _HOLDING for one in self._attempts)
 
     def batch(self, row: Mapping[str, str], steps: Sequence[Step]) -> dict[str, str]:
-        """Return the row of the members' own commands. Its CPU time does not include the CPU time
-        of steps. Its memory peak is the peak of the whole job, because the peak without steps is
-        not known.
+        """Return the row of the members' own commands. The CPU time in it does not include steps.
+        The memory peak in it is that of the whole job, because the peak without steps is not known.
         """
         most = self._sum.memory_max
         means = [one.used.memory_mean for one in self._attempts if one.used and one.used.samples]

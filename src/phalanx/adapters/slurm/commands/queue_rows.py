@@ -1,8 +1,8 @@
 """Rows of long queues for `squeue`.
 
 Most jobs of a long queue differ in nothing but their numbers and names. So the head is asked for
-the needed fields alone, as columns, and jobs that agree in all other fields share the texts of
-these.
+columns with only the needed fields. Jobs that differ only in number and name share the texts of all
+other fields.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ READS: dict[str, tuple[str, ...]] = {
     "end": (*_START, "time_limit_s", "ends"),
     "restarts": ("restarts",),
 }
-"""The fields of JobInfo, and the annotations, on which a text of a row depends."""
+"""For each text of a row: the fields of JobInfo, and the annotations, on which the text depends."""
 _OF_EACH = ("id", "array", "index", "name", "submit")
-"""The texts that each job has for itself."""
+"""The texts that are made for each job, because they differ from job to job."""
 _CHOICE = ("queue", *_USER, f"{NOTE}account", f"{NOTE}qos", "reservation", "licenses")
 """The fields of JobInfo by which options choose jobs."""
 _PRIORITIES = frozenset({"priority", "fraction"})
@@ -214,7 +214,9 @@ class _Table:
 
 
 def _is_one(column: list[Any]) -> bool:
-    """Whether all jobs have the same value. Such a value needs no place in the jobs' keys."""
+    """Whether all jobs have the same value in this column. If so, the jobs' keys do not contain
+    that value.
+    """
     return bool(column) and column.count(column[0]) == len(column)
 
 

@@ -151,7 +151,7 @@ def step_record(row: Mapping[str, str], job: JobInfo, uid: str) -> Record:
 
 
 def configuration(queues: Sequence[QueueInfo], host: str, path: str) -> list[str]:
-    """Return the values of `scontrol show config` that programs read.
+    """Return the lines of `scontrol show config` that programs read.
 
     `path`: the directory of the cluster's session.
     """

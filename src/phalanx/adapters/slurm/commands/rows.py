@@ -370,8 +370,8 @@ class Shown:
         return {name: _FIELDS[name](one) for name in self.fields}
 
     def code(self, job: JobInfo) -> str:
-        """Return the code of the reason why a job waits; "" if the job does not wait for a reason.
-        The head is asked once for the codes of all jobs.
+        """Return the code of the reason why a job waits; "" if the reason has no code. The head is
+        asked once for the codes of all jobs.
         """
         if self._codes is None:
             from phalanx.protocol.requests.news import ListWaiting

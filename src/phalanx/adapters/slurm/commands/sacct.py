@@ -204,7 +204,9 @@ _ALWAYS = frozenset(
     {"id", "name", "user", "uid", "partition", "account", "state", "code", "cpus", "memory", "tres",
      "seconds", "elapsed", "nodes", "nodelist", "tasks", "submit", "start", "end", "timelimit"}
 )  # fmt: skip
-"""The fields that are always computed, because choosing rows, and rows of steps, need them."""
+"""The fields that are always computed, because options choose rows by them, or because rows of
+steps are made from them.
+"""
 _SIZES = ("reqmem", "maxrss", "averss", "tres", "usage_max", "usage_ave", "usage_tot")
 
 
@@ -222,8 +224,8 @@ def _tell_ends(row: dict[str, str], below: Sequence[dict[str, str]]) -> None:
 
 
 def _so_far(job: JobInfo) -> dict[str, str]:
-    """Return the fields of a job without expected times, because a history has only times in the
-    past.
+    """Return the fields that replace a job's expected times, because a history has only times in
+    the past.
     """
     if job.finished is not None:
         return {}

@@ -41,8 +41,8 @@ if ! grep -qs '{OURS}' "$(command -v srun)"; then
   export PATH="$b:$PATH"
 fi
 """
-"""Shell lines that put Phalanx's versions of Slurm's commands first on a script's PATH. Slurm's own
-commands, if the machine has them, would ask another cluster.
+"""Shell lines that put Phalanx's versions of Slurm's commands first on a script's PATH. Otherwise
+Slurm's own commands, if the machine has them, would ask another cluster.
 """
 _STARTER = """\
 f="$PHALANX_FILES/slurm_script"; [ -x "$f" ] || chmod 700 "$f" || exit 1

@@ -205,8 +205,8 @@ def _names(job: JobInfo, ids: Sequence[str]) -> list[str]:
 
 
 def _send(job: JobInfo, name: str, number: int, asked: Mapping[str, str]) -> None:
-    """Send a signal as Slurm does: to the steps, with --full also to the batch script, and with
-    --batch only to the script.
+    """Send a signal as Slurm does: to a job's steps; with --full, to its batch script, too; with
+    --batch, only to the batch script.
     """
     is_ours, has_script = f"{NOTE}name" in job.annotations, f"{NOTE}script" in job.annotations
     if "batch" in asked and is_ours and not has_script:

@@ -157,7 +157,7 @@ def _sinfo(asked: Mapping[str, str]) -> None:
 def _wide_enough(
     columns: Sequence[formats.Column], rows: Sequence[Mapping[str, str]]
 ) -> list[formats.Column]:
-    """Return the default columns, wide enough for the names of nodes and partitions, because
+    """Return the default columns, widened so that no name of a node or partition is cut, because
     programs read these names.
     """
     return [

@@ -73,7 +73,9 @@ _OF_STEPS = frozenset(
     {"label", "kill-on-bad-exit", "output", "error", "input", "open-mode", "wait", "mpi",
      "unbuffered"}
 )  # fmt: skip
-"""The options that variables can set inside a job. Other variables there describe the job."""
+"""The options that environment variables can set inside a job. Inside a job, all other such
+variables describe the job, and set no option.
+"""
 
 
 class _Held(Allocation):
@@ -157,7 +159,9 @@ def own_path(variables: Mapping[str, str]) -> str:
 
 
 def allocation_variables(places: Places, asked: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a command in an allocation for these options."""
+    """Return the environment variables of a command in an allocation. `asked`: the options for
+    which the allocation was made.
+    """
     own = job_variables(int(places.number), asked, shape_of(asked), places.job.queue)
     told = own | step_variables(places)
     if not counts_tasks(asked):
@@ -241,8 +245,8 @@ def _leave_warnings_to_tasks() -> None:
 
 
 def _run(asked: Mapping[str, str], places: Places, argv: Sequence[str], *, is_within: bool) -> int:
-    """Run a step. Returns the largest exit code of its tasks. `is_within`: the job goes on after
-    the step, so a SIGTERM is passed on to the tasks.
+    """Run a step. Returns the largest exit code of its tasks. `is_within`: whether the step runs
+    inside a job that goes on after the step. A SIGTERM is then passed on to the tasks.
     """
     try:
         members = chosen_members(asked, places)
@@ -275,8 +279,8 @@ def _run(asked: Mapping[str, str], places: Places, argv: Sequence[str], *, is_wi
 
 
 def _input(asked: Mapping[str, str], count: int) -> Input:
-    """Return the source of the tasks' input: this command's input, for all tasks or for one task,
-    or a file.
+    """Return the source of the tasks' input, as --input names it: this command's own input (for all
+    tasks or for one task), a file, or nothing.
     """
     wanted = asked.get("input", "all")
     if wanted == "all":
@@ -365,7 +369,7 @@ def _programs(
 def _files(
     asked: Mapping[str, str], places: Places, step: str, own: Mapping[str, str]
 ) -> tuple[int, int]:
-    """Return descriptors for the output and errors of the task with these variables."""
+    """Return descriptors for the output and the errors of a task. `own`: the task's variables."""
     name = places.job.annotations.get("slurm/name", "")
     values = {
         "A": places.number,

@@ -16,8 +16,8 @@ from phalanx.cli.table import say
 
 
 class StepLimits:
-    """A thread that watches a step's limits. At a limit it sends SIGTERM to this process, which
-    then ends the tasks.
+    """Watches a step's time limits in threads. When a limit is reached, this process gets SIGTERM,
+    and then ends the tasks.
     """
 
     def __init__(self, limit_s: float | None, wait_s: float | None) -> None:
@@ -54,7 +54,9 @@ class StepLimits:
 
 @contextmanager
 def limits_of(asked: Mapping[str, str]) -> Iterator[StepLimits]:
-    """Return the limits in seconds that the options set; 0: no limit. Raises OptionError."""
+    """Yield the limits that the options --time and --wait set, and stop watching them after the
+    block. Raises OptionError.
+    """
     wait = asked.get("wait", "0")
     if not wait.isdecimal():
         raise OptionError(f"--wait={wait}: it takes a number of seconds")

@@ -56,7 +56,8 @@ _MORE = {
 def read(
     command: str, known: Sequence[Option], words: Sequence[str], intermixed: bool = False
 ) -> tuple[dict[str, str], list[str]]:
-    """Read a command's arguments (`read_options`).
+    """Return a command's options and other words, as `read_options` does. Prints notes about
+    options.
 
     Ends the command for a refused option, and after `--help` and `--version`.
     """

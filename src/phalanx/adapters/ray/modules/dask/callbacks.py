@@ -147,8 +147,8 @@ def local_ray_callbacks(
 
 
 def unpack_ray_callbacks(cbs: Iterable[RayCallback]) -> Hooks:
-    """Return the functions of several callbacks by kind. Each `posttask` has a `pretask` with the
-    same index, for workers.
+    """Return the functions of several callbacks by kind. In `pretask` and `posttask`, the functions
+    of one callback have the same index, and None stands for a missing function.
     """
     each = list(cbs)
     presubmit, postsubmit, pretask, posttask, postsubmit_all, finish = (

@@ -1,5 +1,5 @@
-"""`ray.util.multiprocessing.pool`: Phalanx's Pool, whose imap returns failed calls as values, as
-in Ray.
+"""`ray.util.multiprocessing.pool`: Phalanx's Pool, except that imap returns an error as the value
+of a failed call, as in Ray.
 """
 
 from __future__ import annotations
