@@ -27,12 +27,12 @@ def make(count: int) -> np.ndarray:
 
 @phalanx.remote
 def add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the sum; `a` repeats."""
+    """Return the sum. `a` is repeated, because it is shorter than `b`."""
     return np.resize(a, b.shape) + b
 
 
 def main() -> None:
-    """Run the task on a cluster of two nodes and print its story."""
+    """Run the task on a cluster of two nodes, and print the steps of the task."""
     cluster = Cluster(head_node_args={"num_cpus": 1, "resources": {"N1": 1}}, initialize_head=True)
     try:
         # N1 may still count the task that made b twice: as sent to N2, and in N2's last report. If

@@ -46,7 +46,7 @@ NODES: dict[str, Options] = {
         for number, rack in enumerate(("west", "west", "east", "east"), start=1)
     },
 }
-"""The nodes' names, and their options in addition to four CPUs."""
+"""The options of each node by its name. In addition, each node has four CPUs."""
 
 
 @phalanx.remote(num_cpus=1)
@@ -61,7 +61,7 @@ class Worker:
     """An actor that keeps its GPUs while it lives."""
 
     def where(self) -> tuple[str, list[int], list[int]]:
-        """Return its node, its GPUs, and the ports of its gang."""
+        """Return the actor's node, its GPUs, and the ports of its gang."""
         context = phalanx.get_runtime_context()
         ports = context.gang.ports if context.gang is not None else []
         return context.get_node_id(), _gpus(), list(ports)
@@ -80,7 +80,9 @@ def main() -> None:
 
 @contextlib.contextmanager
 def twelve_nodes() -> Iterator[dict[str, str]]:
-    """Yield the names of the cluster's nodes by their ids; this process is the driver."""
+    """Start the cluster, with this process as its driver. Yields the names of the nodes by their
+    ids.
+    """
     cluster = Cluster(placement=PLACEMENT)
     try:
         ids = [cluster.add_node(num_cpus=4, **options).node_id for options in NODES.values()]
@@ -92,7 +94,9 @@ def twelve_nodes() -> Iterator[dict[str, str]]:
 
 
 def show(names: dict[str, str]) -> dict[str, Any]:
-    """Show what each rule of the chain does on this cluster; `names` of the nodes by id."""
+    """Return the result of each rule of the chain on this cluster, by a title. `names`: the names
+    of the nodes by id.
+    """
     found: dict[str, Any] = {}
 
     def task(**options: Any) -> tuple[str, list[int]]:

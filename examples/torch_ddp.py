@@ -60,7 +60,7 @@ def accuracy(model: nn.Module, data: TensorDataset) -> float:
 
 
 def train() -> None:
-    """Train this member's copy, in step with the others."""
+    """Train this member's copy of the model. All members share their gradients after each step."""
     rank, size = dist.get_rank(), dist.get_world_size()
     data, test = digits()
     torch.manual_seed(SEED)  # all copies start equal

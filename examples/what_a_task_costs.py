@@ -42,8 +42,8 @@ PLAIN_AT_ONCE = 100
 WAITING_TASKS = 10_000
 FEWEST = 5
 COUNTED = 3 * AT_ONCE
-"""Calls in a counted batch: enough to make the measurement's own reads and writes negligible for
-each.
+"""The number of calls in a counted batch. With this number, the reads and writes of the measurement
+itself are negligible for each call.
 """
 CALLS = ("sendto", "recvfrom", "epoll_wait", "futex", "read", "write")
 ALL_CALLS = "raw_syscalls:sys_enter"
@@ -80,7 +80,7 @@ class Actor:
 class Way:
     """One way to call.
 
-    `run` does `batch` calls; `workers` returns the processes that do the work.
+    `run` makes `batch` calls. `workers` returns the ids of the processes that serve them.
     """
 
     name: str
@@ -114,7 +114,7 @@ class PlainPeer:
             left -= len(self._reader.feed(bytes(self._room[:size])))
 
     def send(self, frame: bytes) -> None:
-        """Send all of a frame."""
+        """Send a whole frame."""
         self._sock.sendall(frame)
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class PlainPeer:
 
 
 def _answer(sock: socket.socket) -> None:
-    """Answer until the other side is gone; does not return."""
+    """Answer until the other side has closed the socket, then end the process."""
     reader, room = FrameReader(), memoryview(bytearray(ROOM_BYTES))
     while size := sock.recv_into(room):
         tasks = cast("list[Task]", reader.feed(bytes(room[:size])))
@@ -233,7 +233,7 @@ def bytes_on_sockets() -> Iterator[dict[str, int]]:
 
 
 def measure(way: Way, seconds: float, has_perf: bool) -> dict[str, float]:
-    """Measure one round of one way; return figures per call."""
+    """Measure one round of one way. Returns the figures per call."""
     way.run()
     sides = {"driver": [os.getpid()], "worker": way.workers()}
     before = [usage_of(pids) for pids in sides.values()]
@@ -271,7 +271,9 @@ def _repeat(run: Callable[[], object], times: int) -> None:
 
 
 def waiting_memory() -> dict[str, float]:
-    """Return bytes and allocated blocks of a waiting task, and of one whose result is held."""
+    """Return, per task, the bytes and allocated blocks of tasks that wait, and of ended tasks whose
+    results are held.
+    """
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "go")
         holder = wait_for.remote(path)

@@ -43,11 +43,11 @@ ENDS: dict[str, Call] = {
     "a segmentation fault": (exec, ("import ctypes; ctypes.string_at(0)",)),
 }
 _shared = mmap.mmap(-1, MIB)
-"""Memory that forks share."""
+"""Memory that this process and its forks share."""
 
 
 class Worker(Protocol):
-    """Runs calls in another place."""
+    """Runs calls in another process, thread or sub-interpreter."""
 
     def ask(self, calls: list[Call]) -> list[Any]:
         """Return the results of calls, in order."""
@@ -59,7 +59,7 @@ class Worker(Protocol):
 
 
 def run(calls: list[Call]) -> list[Any]:
-    """Run calls: the work of each worker."""
+    """Run calls, and return their results. Every worker does its work by this function."""
     return [function(*args) for function, args in calls]
 
 
@@ -76,7 +76,7 @@ def spin(count: int) -> float:
 
 
 def serve(fd: int) -> None:
-    """Answer requests over a socket until it ends."""
+    """Answer requests over a socket until the other side closes it."""
     with socket.socket(fileno=fd) as sock:
         while data := sock.recv(RECV_BYTES):
             sock.send(pickle.dumps(run(pickle.loads(data))))  # noqa: S301  (our own)
@@ -146,11 +146,11 @@ class _InThread(_OnSocket):
 
 
 class ThreadWorker(_InThread):
-    """A thread at the end of a socket."""
+    """A thread that serves calls over a socket."""
 
 
 class InterpreterWorker(_InThread):
-    """A sub-interpreter with a lock of its own, in a thread, at the end of a socket."""
+    """A sub-interpreter with a lock of its own, in a thread, that serves calls over a socket."""
 
     def _serve(self, fd: int) -> None:
         interpreter = interpreters.create()
@@ -186,10 +186,10 @@ class QueueWorker:
 
 
 class InterpreterQueueWorker:
-    """A sub-interpreter behind two queues between interpreters.
+    """A sub-interpreter that gets calls and returns results over two queues between interpreters.
 
-    A reader cannot sleep on such a queue (its own `get` looks every 10 ms), so each has an eventfd
-    that signals an item.
+    A reader cannot sleep on such a queue: the queue's own `get` polls every 10 ms. So each queue
+    has an eventfd, which signals each item.
     """
 
     serving = "serve_queues"
@@ -238,7 +238,7 @@ class BellQueue:
 
 
 def serve_queues(calls: tuple[int, int], results: tuple[int, int]) -> None:
-    """Answer requests over queues until an empty one arrives."""
+    """Answer requests over queues until an empty request arrives."""
     incoming, outgoing = BellQueue(*calls), BellQueue(*results)
     while data := incoming.get():
         outgoing.put(pickle.dumps(run(pickle.loads(data))))  # noqa: S301  (our own)
@@ -254,7 +254,9 @@ def _find_interpreters() -> Any:
 
 
 interpreters = _find_interpreters()
-"""The module of sub-interpreters, whose place depends on the version; None without one."""
+"""The module of sub-interpreters, whose name depends on the version of Python; None if there is
+none.
+"""
 _IMPORTED = (
     f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r}); "
     f"import {Path(__file__).stem} as example; example"
@@ -282,8 +284,8 @@ def kinds() -> dict[str, Callable[[], Worker]]:
 
 
 def rate(make: Callable[[], Worker], batch: int, seconds: float) -> float:
-    """Return calls per second with `batch` calls in one message, of the fastest tenth of the
-    messages.
+    """Return calls per second, with `batch` calls in each message. Only the fastest tenth of the
+    messages counts.
     """
     worker = _ready(make)
     calls: list[Call] = [(abs, (-7,))] * batch
@@ -304,7 +306,9 @@ def _ready(make: Callable[[], Worker]) -> Worker:
 
 
 def start_ms(make: Callable[[], Worker]) -> float:
-    """Return the milliseconds from nothing to the answer to a first call, at its fastest."""
+    """Return the shortest time, in milliseconds, from the start of a worker to the answer to its
+    first call.
+    """
     took: list[float] = []
     for _ in range(STARTS):
         began = time.perf_counter()
@@ -315,9 +319,10 @@ def start_ms(make: Callable[[], Worker]) -> float:
 
 
 def memory_kib(make: Callable[[], Worker]) -> float:
-    """Return the memory of one more worker: a process's private pages, or this process's growth.
+    """Return the memory of one more worker: the private pages of a process, or the growth of this
+    process.
 
-    It is measured in a program of its own, in which no memory was freed before.
+    It is measured in another program, in which no memory was freed before.
     """
     kind = next(kind for kind, made_by in kinds().items() if made_by is make)
     command = [sys.executable, __file__, "--memory", kind]
@@ -342,7 +347,7 @@ def _private_kib(pid: int) -> int:
 
 
 def loop_ms(make: Callable[[], Worker]) -> float:
-    """Return the CPU time of the loop in one worker, at its fastest."""
+    """Return the shortest CPU time, in milliseconds, of the loop in one worker."""
     worker = _ready(make)
     fastest = min(float(worker.ask([(spin, (LOOP,))])[0]) for _ in range(LOOPS))
     worker.close()
@@ -350,10 +355,11 @@ def loop_ms(make: Callable[[], Worker]) -> float:
 
 
 def at_a_time(make: Callable[[], Worker]) -> float:
-    """Return how many of two workers run a loop of Python at a time.
+    """Return how many of two workers run a loop of Python at the same time.
 
-    This is the CPU time that both took in a twentieth of a second, over that time, at its highest:
-    other programs leave two CPUs free now and then, and a common lock never does.
+    In each twentieth of a second, the CPU time of both is divided by the elapsed time. The highest
+    quotient is returned, because other programs leave two CPUs free only now and then. If both
+    workers need one lock, the quotient never exceeds 1.
     """
     workers = [_ready(make), _ready(make)]
     calls: list[Call] = [(spin, (LONG_LOOP,))]
@@ -383,8 +389,8 @@ def _cpu_s(pids: list[int]) -> float:
 
 
 def compare(turns: int, seconds: float, only: str) -> None:
-    """Measure all kinds alternately; print medians, and in brackets the median ratio within a
-    round.
+    """Measure all kinds of workers alternately. Print the medians and, in brackets, the median
+    ratio to a process in the same round.
     """
     figures: dict[str, Callable[[Callable[[], Worker]], float]] = {
         "calls a second, one by one": lambda make: rate(make, 1, seconds),
@@ -416,7 +422,7 @@ def compare(turns: int, seconds: float, only: str) -> None:
 
 
 def end_one(kind: str, how: str) -> None:
-    """Start two workers, end one, and ask the other."""
+    """Start two workers, end one of them in the way `how`, and ask the other."""
     one, other = _ready(kinds()[kind]), _ready(kinds()[kind])
     threading.Thread(target=_ignoring_its_end, args=(one, ENDS[how]), daemon=True).start()
     time.sleep(0.3)
@@ -444,12 +450,12 @@ def show_ends() -> None:
 
 
 def ends_of(block: Any) -> tuple[int, int]:
-    """Return what a worker reads of a block."""
+    """Return the first and the last byte of a block, which is what a worker reads of it."""
     return block[0], block[-1]
 
 
 def ends_of_shared() -> tuple[int, int]:
-    """Return what a worker reads of memory that forks share."""
+    """Return the first and the last byte of the memory that this process and its forks share."""
     return ends_of(_shared)
 
 
@@ -497,7 +503,7 @@ def _hand(value: Any, worker: Worker) -> None:
 
 
 class BlockWorker(InterpreterQueueWorker):
-    """A worker that reads blocks that arrive unchanged over a queue."""
+    """A worker that reads blocks of bytes, which arrive over a queue without being pickled."""
 
     serving = "serve_blocks"
 
@@ -508,7 +514,7 @@ class BlockWorker(InterpreterQueueWorker):
 
 
 def serve_blocks(calls: tuple[int, int], results: tuple[int, int]) -> None:
-    """Read blocks from a queue until one is empty."""
+    """Read blocks from a queue until an empty block arrives."""
     incoming, outgoing = BellQueue(*calls), BellQueue(*results)
     while len(block := incoming.get()):
         outgoing.put(ends_of(block))

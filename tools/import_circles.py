@@ -1,8 +1,8 @@
-"""Finds circles of modules that import each other, by whatever means they do it.
+"""Finds modules that import each other in a circle, and imports of higher rooms.
 
-import-linter reads `import` statements. This reads them too, and the names that are given to
-`import_module` and `__import__` as text, as far as they begin with a package of this repository. A
-module's imports below `if TYPE_CHECKING:` count: a reader has to follow them as well.
+import-linter reads only `import` statements. This program also reads the module names that are
+given as text to `import_module` and `__import__`, if they begin with a package of this repository.
+Imports below `if TYPE_CHECKING:` count, because a reader has to follow them as well.
 
     python tools/import_circles.py      ends with 1 when there is a circle, or an import that climbs
 """
@@ -30,10 +30,10 @@ MAY_CLIMB = {
 
 
 def imports_by_name(source: str) -> Iterator[str]:
-    """Yield the modules that a file imports by a text: `import_module("phalanx.x")`.
+    """Yield the modules that a file imports by a text, such as `import_module("phalanx.x")`.
 
-    Where a part of the text is computed, as in `import_module(f"phalanx.x.{name}")`, the package
-    counts: `phalanx.x`.
+    If a part of the text is computed, as in `import_module(f"phalanx.x.{name}")`, yield the package
+    before that part: `phalanx.x`.
     """
     for node in ast.walk(ast.parse(source)):
         if not (isinstance(node, ast.Call) and node.args):
@@ -51,7 +51,7 @@ def imports_by_name(source: str) -> Iterator[str]:
 
 
 def graph() -> dict[str, set[str]]:
-    """Return each module with the modules that it imports."""
+    """Return the modules that each module imports."""
     found = grimp.build_graph(*PACKAGES, cache_dir=None)
     edges = {
         module: set(found.find_modules_directly_imported_by(module)) for module in found.modules
@@ -71,7 +71,9 @@ def graph() -> dict[str, set[str]]:
 
 
 def circles(edges: dict[str, set[str]]) -> list[list[str]]:
-    """Return the sets of two or more modules that reach each other, by Tarjan's algorithm."""
+    """Return each set of two or more modules that all reach each other by imports (Tarjan's
+    algorithm).
+    """
     order: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
@@ -104,7 +106,9 @@ def circles(edges: dict[str, set[str]]) -> list[list[str]]:
 
 
 def climbing(edges: dict[str, set[str]]) -> list[str]:
-    """Return the imports of higher rooms, by the layers in pyproject.toml."""
+    """Return a sentence for each import of a module in a higher room. The rooms are the layers in
+    pyproject.toml.
+    """
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = settings["tool"]["importlinter"]["contracts"]
     layers = next(one["layers"] for one in contracts if one["id"] == "layers")

@@ -24,7 +24,7 @@ MAX_COLUMNS = 100
 FOLDERS = ("src/", "benchmarks/", "research/", "tests/", "tools/", "docs/", "examples/")
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
 NOT_READ = ("docs/glossary.md", "tools/prose.py", "tests/unit/tools/test_prose.py")
-"""Files that must name what is not to be written."""
+"""Files that are not read, because they must contain the forms and words that are forbidden."""
 
 START = r"(?:^|(?<=[.:;!?] )|(?<=\n\n))[*_`\"(]*"
 PATTERNS = [
@@ -52,7 +52,7 @@ PATTERNS = [
     (re.compile(r"\b(?:for|by|of|from|than|as) who\b"), "'for people who', 'by the process that'"),
     (re.compile(r"^See [A-Z]\w+\.$"), "say what it means, or drop the method that only forwards"),
 ]
-"""(a form that is not written, what to write instead)."""
+"""Pairs: a form that must not be used, and what to write instead."""
 
 
 class Text(NamedTuple):
@@ -75,7 +75,7 @@ class Finding(NamedTuple):
 
 
 def retired_words(glossary: str) -> dict[str, str]:
-    """Each retired word of the glossary, with the word that has taken its place.
+    """Return the retired words of the glossary, each with the word that has taken its place.
 
     >>> retired_words("| head | decides | Ray | control store, control plane |")
     {'control store': 'head', 'control plane': 'head'}
@@ -89,18 +89,20 @@ def retired_words(glossary: str) -> dict[str, str]:
 
 
 def is_head_row(cell: str) -> bool:
-    """Whether a cell of the last column names nothing: empty, its title, or the line below that."""
+    """Whether a cell of the last column has no word: it is empty, the column's title, or the line
+    below the title.
+    """
     return cell == "retired" or not cell.strip("-")
 
 
 def retired_pattern(word: str) -> re.Pattern[str]:
-    """Matches a retired word in prose, and as a part of a name in any style."""
+    """Return a pattern that matches a retired word in prose, and in names of any style."""
     parts = [re.escape(part) for part in word.split()]
     return re.compile(r"(?<![a-z])" + r"[ _-]?".join(parts) + "s?(?![a-z])", re.IGNORECASE)
 
 
 def texts_of_python(source: str) -> Iterator[Text]:
-    """The comments, docstrings and other texts of a Python file."""
+    """Yield the comments, docstrings and other texts of a Python file."""
     block: list[str] = []
     at = 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -118,7 +120,7 @@ def texts_of_python(source: str) -> Iterator[Text]:
 
 
 def texts_of_markdown(source: str) -> Iterator[Text]:
-    """The paragraphs and list items of a document, without code blocks."""
+    """Yield the paragraphs and list items of a document, without code blocks."""
     block: list[str] = []
     at, is_code = 0, False
     for number, line in enumerate([*source.splitlines(), ""], 1):
@@ -137,7 +139,9 @@ def texts_of_markdown(source: str) -> Iterator[Text]:
 
 
 def long_lines(source: str) -> Iterator[Text]:
-    """Lines of a document's paragraphs that are wider than its columns; tables and code may be."""
+    """Yield the lines of a document's paragraphs that have more than MAX_COLUMNS columns. Tables
+    and code may be wider.
+    """
     is_code = False
     for number, line in enumerate(source.splitlines(), 1):
         if line.lstrip().startswith("```"):
@@ -154,7 +158,7 @@ def is_question(text: str, at: int) -> bool:
 
 
 def findings(path: str, source: str, retired: dict[str, str]) -> Iterator[Finding]:
-    """All places of a file to rewrite."""
+    """Yield all places of a file that should be rewritten."""
     is_document = path.endswith(".md")
     texts = texts_of_markdown(source) if is_document else texts_of_python(source)
     for line, text in texts:
@@ -174,7 +178,9 @@ def findings(path: str, source: str, retired: dict[str, str]) -> Iterator[Findin
 
 
 def files(given: Iterable[str]) -> list[str]:
-    """The files to read: those given, else all that git tracks in the folders above."""
+    """Return the files to read: those that are given or, if none is, all that git tracks in FOLDERS
+    and DOCUMENTS.
+    """
     listed = list(given)
     if not listed:
         words = ["git", "-C", str(ROOT), "ls-files", "*.py", "*.md"]
@@ -188,7 +194,7 @@ def files(given: Iterable[str]) -> list[str]:
 
 
 def main(given: list[str]) -> int:
-    """Print all findings; the exit code is 1 when there are any."""
+    """Print all findings. Returns the exit code: 1 if there are any."""
     retired = retired_words(GLOSSARY.read_text(encoding="utf-8"))
     found = [
         finding

@@ -2,9 +2,9 @@
 constants.
 
 The walk begins at the entry points: the console script, the modules that programs import, and the
-`python -m` modules. The code that it reaches names further definitions, which are reached, too;
-definitions that only tests name are not. `x.run` reaches every method called `run` of a reached
-class, so the list may be too short. No product code uses the definitions on the list.
+`python -m` modules. Definitions that reached code names are reached, too. Definitions that only
+tests name are not. `x.run` reaches every method `run` of a reached class, so the list may be too
+short. But no product code uses a definition on the list.
 
     python tools/unused.py        ends with 1 when it finds a name that is not in EXCEPTIONS
 """
@@ -63,13 +63,17 @@ RETURNED = (
     "objects.dag.DAGNode",
     "objects.handle.ActorHandle",
 )
-"""Classes of objects that programs receive: the methods that programs call count as used."""
+"""Classes whose objects programs receive. Programs may call their public methods, so these count as
+used.
+"""
 
 REGISTRIES = {
     "phalanx.scheduler.cycle.registry": "phalanx.scheduler.plugins",
     "phalanx.scheduler.cycle.cycle": "phalanx.scheduler.actions",
 }
-"""Modules that import others by a name in a table -> the package of those modules."""
+"""Modules that import other modules by names in a table, each with the package of those other
+modules.
+"""
 
 EXCEPTIONS: dict[str, str] = {
     "phalanx.api.call_types.ClassCallable": "an annotation names it, for type checkers",
@@ -94,7 +98,7 @@ EXCEPTIONS: dict[str, str] = {
     "phalanx.util.executor.Executor._max_workers": "Dask reads it of every executor",
     "phalanx.util.placement_group._valid_resource_shape": "Ray's Train imports it from there",
 }
-"""Qualified name -> the reason why it stays although no product code reaches it."""
+"""Qualified names that stay although no product code reaches them, each with the reason."""
 
 CALLED_BY_RAYS_PROGRAMS = frozenset(
     {
@@ -106,7 +110,7 @@ CALLED_BY_RAYS_PROGRAMS = frozenset(
         "_remote",
     }
 )
-"""Private names of Ray that programs written for it use."""
+"""Private names of Ray that programs written for Ray use."""
 
 CALLED_BY_PYTHON = frozenset(
     {"connection_lost", "connection_made", "create_module", "data_received", "exec_module"}
@@ -120,7 +124,8 @@ SHOWN_BY_TEMPLATES = frozenset(
     for template in SRC.glob("phalanx/*/templates/*.html")
     for name in re.findall(r"\.([a-z_]+)", template.read_text())
 )
-"""Names in templates of the data that pages show."""
+"""Names that the templates of pages use. The data of the pages may have attributes of these names.
+"""
 
 CALLED_BY_NOTEBOOKS = frozenset({"_repr_html_"})
 CALLED_BY_STARLETTE = frozenset({"file_response"})
@@ -130,7 +135,7 @@ CALLED_BY_HOSTS = frozenset(
     | {"_make_submission_command", "_get_job_id_from_submission_command"}
     | {"_submit_dryrun", "_run_opts", "_cancel_existing"}
 )
-"""Methods that submitit and TorchX call on classes that adapters derive from theirs."""
+"""Methods that adapters override in classes of submitit and TorchX, which call them."""
 
 CALLED = (
     CALLED_BY_PYTHON
@@ -146,7 +151,9 @@ INERT = frozenset(
         "lru_cache", "overload", "property", "runtime_checkable", "staticmethod", "wraps",
     }
 )  # fmt: skip
-"""Decorators that keep a function in place; any other hands it to code that calls it."""
+"""Decorators that do not let other code call the function. Any other decorator does, so its
+function counts as called.
+"""
 
 
 @dataclass(eq=False)
@@ -159,7 +166,7 @@ class Definition:
     code: list[ast.AST] = field(default_factory=list)
     """Code that runs, or is named, when the definition is reached."""
     members: dict[str, Definition] = field(default_factory=dict)
-    """The functions and classes of a module, or the methods of a class."""
+    """The functions and classes of a module, or the methods of a class, by name."""
     called: list[Definition] = field(default_factory=list)
     """Members that are called without being named: by a decorator, or by Python itself."""
 
@@ -176,9 +183,10 @@ class Program:
         """Read the modules. `sources`: pairs of a folder and the package in it."""
         self.modules: dict[str, Definition] = {}
         self.imports: dict[str, dict[str, set[tuple[str, str]]]] = {}
-        """Module -> name in it -> (source module, name there; empty for the module).
+        """By module and by name in the module: pairs (module, name there) that the name stands
+        for. The second name is empty for a whole module.
 
-        All functions are merged, some of which may use one name for different things.
+        Imports in functions count, too. So one name may stand for several things.
         """
         self.files: dict[str, str] = {}
         files = [(src, path) for src, name in sources for path in src.glob(f"{name}/**/*.py")]
@@ -239,9 +247,9 @@ class Walk:
         self.reached: set[Definition] = set()
         self._waiting: list[Definition] = []
         self._named: set[tuple[str, str]] = set()
-        """The (module, name in it) that were followed."""
+        """The pairs (module, name in the module) that were followed."""
         self._dotted: set[str] = set()
-        """Names after a dot so far."""
+        """The names that were seen after a dot so far."""
         self._owners: list[Definition] = []
         """The owners of members that a dot may mean: reached classes, and modules named in a
         string.
@@ -278,7 +286,9 @@ class Walk:
             self._publish(module)
 
     def _publish(self, name: str) -> None:
-        """Reach every name without an underscore of a module that programs may use."""
+        """Reach the public names of a module that programs may use, and the public methods of its
+        classes. In IN_RAYS_NAMES, names with an underscore count, too.
+        """
         module = self._program.modules[name]
         self._reach(module)
         for word in (*module.members, *self._program.imports[name]):
@@ -384,7 +394,9 @@ class Walk:
 
 
 def entry_points() -> Iterator[tuple[str, str]]:
-    """Yield (module, name in it) of all entry points and commands of the distributions."""
+    """Yield (module, name) of each entry point and command of the distributions. The name is empty
+    for a whole module.
+    """
     for distribution in DISTRIBUTIONS:
         project = tomllib.loads((distribution / "pyproject.toml").read_text())["project"]
         tables = [project.get("scripts", {}), *project.get("entry-points", {}).values()]
@@ -395,8 +407,8 @@ def entry_points() -> Iterator[tuple[str, str]]:
 
 
 def unused(*sources: tuple[Path, str]) -> dict[str, str]:
-    """Return qualified name -> file and line of unreached definitions, without those inside
-    them.
+    """Return the definitions that are not reached, by qualified name, with their file and line.
+    Definitions inside such a definition are left out.
     """
     program = Program(*(sources or [(SRC, PACKAGE), *((at, name) for name, at in BESIDE.items())]))
     walk = Walk(program)
@@ -413,10 +425,11 @@ def unused(*sources: tuple[Path, str]) -> dict[str, str]:
 
 
 def unnamed(*folders: Path) -> dict[str, str]:
-    """Return unused constants of modules: their word appears nowhere else in the packages.
+    """Return unused constants of modules, by qualified name, with their file and line. A constant
+    is unused if its name appears nowhere else in the packages.
 
-    Constants of modules that programs import, and of stand-ins for Ray's modules, may be read from
-    outside.
+    Constants of modules that programs import, and of stand-ins for Ray's modules, are left out,
+    because they may be read from outside.
     """
     texts = {
         path: (path.read_text(encoding="utf-8"), src)

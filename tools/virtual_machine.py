@@ -30,7 +30,9 @@ MODULES = (
     *("drivers/virtio/virtio_pci", "fs/netfs/netfs", "fs/fscache/fscache"),
     *("net/9p/9pnet", "net/9p/9pnet_virtio", "fs/9p/9p", "fs/overlayfs/overlay"),
 )
-"""The modules of the kernel that reach this machine's files, in the order of their needs."""
+"""The modules of the kernel by which the virtual machine reaches this machine's files, in the order
+in which they must be loaded.
+"""
 INIT = """#!/bin/busybox sh
 B=/bin/busybox
 $B mount -t proc p /proc; $B mount -t sysfs s /sys; $B mount -t devtmpfs d /dev
@@ -64,7 +66,7 @@ def run(*argv: str, cwd: Path | None = None) -> str:
 
 
 def fetch(directory: Path) -> tuple[Path, Path]:
-    """Return the kernel and the directory of its modules, from Debian's packages."""
+    """Download Debian's kernel. Returns the kernel and the directory of its modules."""
     run("apt-get", "install", "-y", "-qq", "--no-install-recommends", *PACKAGES)
     depends = run("apt-cache", "depends", KERNEL).split()
     package = next(word for word in depends if word.startswith("linux-image-") and word != KERNEL)
@@ -77,7 +79,7 @@ def fetch(directory: Path) -> tuple[Path, Path]:
 
 
 def first_files(directory: Path, modules: Path, start: Path) -> Path:
-    """Return the archive of files with which the kernel begins (initramfs)."""
+    """Pack the files with which the kernel starts (initramfs), and return the archive."""
     tree = directory / "first"
     for name in ("bin", "proc", "sys", "dev", "below", "written", "new", "modules"):
         (tree / name).mkdir(parents=True)

@@ -59,7 +59,9 @@ UTILITIES = {
 
 
 def write_pages(site: Sphinx) -> None:
-    """Write the generated pages; a page that did not change keeps its time."""
+    """Write the generated pages. A file whose text did not change is not written, so that Sphinx
+    does not read it again.
+    """
     folder = Path(site.srcdir) / "reference" / "generated"
     folder.mkdir(exist_ok=True)
     pages = {
@@ -187,7 +189,8 @@ LINK = re.compile(r"\[([^\]]+)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def _name_files(site: Sphinx, page: str, source: list[str]) -> None:
-    """Replace links to files outside the site by the names of the files in the repository.
+    """In links to files outside the site, replace the link by the name of the file in the
+    repository.
 
     Raises FileNotFoundError for a link to a file that does not exist.
     """
@@ -209,7 +212,9 @@ def _name_files(site: Sphinx, page: str, source: list[str]) -> None:
 def _code_blocks(
     app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]
 ) -> None:
-    """Show the section `Example:` of a docstring as code: its indented lines follow the word."""
+    """Show the section `Example:` of a docstring as code. The code is the indented lines below that
+    word.
+    """
     for index, line in enumerate(lines):
         if line.strip() in ("Example:", "Examples:"):
             lines[index : index + 1] = [f"{line.strip()}:", ""]

@@ -30,14 +30,14 @@ def study(journal: str) -> optuna.Study:
 
 
 def objective(trial: optuna.Trial) -> float:
-    """Return the distance of a point from (1, -2)."""
+    """Return the squared distance of a point from (1, -2)."""
     x, y = trial.suggest_float("x", -5, 5), trial.suggest_float("y", -5, 5)
     return (x - 1) ** 2 + (y + 2) ** 2
 
 
 @phalanx.remote(num_cpus=1)
 def search(journal: str, trials: int) -> None:
-    """Run this many trials, one after another; each knows the results of other processes."""
+    """Run this number of trials one after another. Each trial uses the results of all processes."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study(journal).optimize(objective, n_trials=trials)
 

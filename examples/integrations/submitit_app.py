@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
 
 
 class Count:
-    """Counts to a number; the count survives an interruption."""
+    """Counts up to a number. The count is kept when the job is interrupted."""
 
     def __init__(self) -> None:
         self.reached = 0
@@ -31,7 +31,7 @@ class Count:
         return f"counted to {self.reached}"
 
     def checkpoint(self, most: int) -> submitit.helpers.DelayedSubmission:
-        """Return what runs in place of this job after an interruption."""
+        """Return the job that is submitted in place of this one after an interruption."""
         return submitit.helpers.DelayedSubmission(self, most)
 
 

@@ -1,10 +1,11 @@
-"""Steps that continue with any number of ranks: for torchrun's elastic agents, one in each member.
+"""Counts steps, and continues with any number of ranks. torchrun's elastic agents run this script,
+one agent in each member.
 
     torchrun --nnodes=1:3 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT \
         --rdzv-id=$TORCHELASTIC_RUN_ID --max-restarts=20 elastic_steps.py DIRECTORY
 
-DIRECTORY is one that all nodes share. It contains the step that was reached (`step`) and a line for
-each set of ranks (`worlds`); a file `stop` in it ends all ranks.
+All nodes share DIRECTORY. Its file `step` has the step that was reached, and its file `worlds` has
+a line for each set of ranks. A file `stop` there ends all ranks.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ STEPS = 200
 
 
 def train() -> None:
-    """Fit a line to this rank's points, in step with the others."""
+    """Fit a line to this rank's points. All ranks share their gradients after each step."""
     rank, size = dist.get_rank(), dist.get_world_size()
     # A member of a gang sees only its own devices; under torchrun, ranks see all of the node.
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())

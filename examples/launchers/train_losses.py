@@ -24,14 +24,14 @@ SHOWN = (
     *("ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT"),
     *("TORCHELASTIC_MAX_RESTARTS", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
 )
-"""Variables that are equal wherever the script runs; addresses, ports, files and run names
-differ.
+"""The variables to print: those that are the same under torchrun and in a gang. Addresses, ports,
+files and names of runs differ.
 """
 
 
 @record
 def train() -> None:
-    """Fit a line to this rank's points, in step with the others."""
+    """Fit a line to this rank's points. All ranks share their gradients after each step."""
     rank = dist.get_rank()
     found = " ".join(f"{name}={os.environ.get(name)}" for name in SHOWN)
     print(f"rank {rank}: {found} elastic={dist.is_torchelastic_launched()}\n", end="", flush=True)

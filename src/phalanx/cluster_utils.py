@@ -3,8 +3,13 @@
 Each node is a real process with its own object store and workers, and is connected over TCP as
 between machines. All nodes end with this process.
 
-Example: cluster = Cluster() cluster.add_node(num_cpus=2) second = cluster.add_node(num_cpus=4,
-num_gpus=1) cluster.connect() cluster.remove_node(second) cluster.shutdown()
+Example:
+    cluster = Cluster()
+    cluster.add_node(num_cpus=2)
+    second = cluster.add_node(num_cpus=4, num_gpus=1)
+    cluster.connect()
+    cluster.remove_node(second)
+    cluster.shutdown()
 """
 
 from __future__ import annotations
@@ -237,7 +242,9 @@ class Cluster:
         return node
 
     def remove_node(self, node: ClusterNode, allow_graceful: bool = True) -> None:
-        """End a node: either in order, or by SIGKILL to all its processes at the same time."""
+        """End a node: with `allow_graceful` in order, otherwise by SIGKILL to all its processes at
+        the same time.
+        """
         if allow_graceful:
             node.daemon.stop()
         else:
@@ -259,7 +266,7 @@ class Cluster:
         """Wait until the driver in this process sees exactly these nodes alive. Raises
         TimeoutError.
 
-        Without a driver it returns at once, because a started node has already joined.
+        Without a driver, the method returns immediately, because a started node has already joined.
         """
         from phalanx.api.cluster import nodes
 

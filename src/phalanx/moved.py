@@ -59,7 +59,9 @@ class Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the import spec of the module itself; None for a name that did not move."""
+        """Return a spec whose loader returns the module under its new name; None for a module that
+        did not move.
+        """
         new = new_name(fullname) if fullname.startswith("phalanx.") else None
         if new is None:
             return None

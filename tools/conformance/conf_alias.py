@@ -51,7 +51,7 @@ def note_missing(name):
 
 
 def _importing_tests():
-    """True while a test file's own top-level code runs."""
+    """Return True while a test file's own top-level code runs."""
     folder = os.environ.get("RAY_TESTS_DIR", "")
     frame = sys._getframe(1)
     while frame is not None:
@@ -63,7 +63,7 @@ def _importing_tests():
 
 
 def _imported_by_tests():
-    """True while a test file itself runs the present import."""
+    """Return True if the import in progress stands in a test file itself."""
     frame = sys._getframe(1)
     while frame is not None and (
         "importlib" in frame.f_code.co_filename or frame.f_code.co_filename == __file__
@@ -102,7 +102,7 @@ def make_stub(name):
 
 
 def stub_getattr(module_name):
-    """A module-level __getattr__ that answers every public name with a stub."""
+    """Return a `__getattr__` for a module, which returns a stub for every public name."""
 
     def __getattr__(name):
         if name.startswith("__") or name in ("pytestmark", "pytest_plugins"):
@@ -171,7 +171,9 @@ def _is_module(name):
 
 
 def _of_sources(name):
-    """Return the test file, or the folder of tests, of this name in Ray's python/ray."""
+    """Return the import spec of the test file, or of the folder of tests, with this name in Ray's
+    python/ray. Return None if there is none.
+    """
     path = os.path.join(SOURCES, *name.split(".")[1:])
     if os.path.isdir(path):
         spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
@@ -267,7 +269,7 @@ class KeepFirst(list):
 
 
 class Absent(importlib.abc.MetaPathFinder):
-    """Packages that test files import at their top but that demanded tests do not need."""
+    """Gives stubs for some packages that test files import and that no demanded test uses."""
 
     NAMES = ("grpc", "click", "pydantic")
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 
 def run(command, path, limit_s, environment):
-    """Run a program; return (the result, seconds, its last lines)."""
+    """Run a program. Returns (result, seconds, output)."""
     started = time.monotonic()
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
@@ -44,8 +44,8 @@ def run(command, path, limit_s, environment):
 
 
 def renamed(path, folder):
-    """Return the program with `import phalanx as ray`, for engines that Ray's names cannot stand
-    for.
+    """Write a copy of the program that says `import phalanx as ray`, for engines that do not serve
+    Ray's own names. Returns the path of the copy.
     """
     text = re.sub(r"^(\s*)import ray$", r"\1import phalanx as ray", path.read_text(), flags=re.M)
     text = re.sub(r"^(\s*)from ray([. ])", r"\1from phalanx\2", text, flags=re.M)

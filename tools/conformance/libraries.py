@@ -40,7 +40,9 @@ FIXTURES = {
 
 
 def tests_of(path):
-    """Return [test or Class::test] that pytest would find in a file, in its order."""
+    """Return the names of the tests that pytest would find in a file, in their order: test or
+    Class::test.
+    """
     found = []
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -28,22 +28,23 @@ import yaml
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 VENVS = ROOT / ".venv-hosts"
-"""The folder of environments.
+"""The folder of the virtual environments.
 
-Its name differs from "integration" because Parsl's suite leaves out all files with that word in
-their path.
+Its name does not contain "integration", because Parsl's suite leaves out all files with that word
+in their path.
 """
 PIP = ("-m", "pip", "--disable-pip-version-check")
 INSTALL = ("install", "--quiet", "--no-compile")
 BUILDERS = ("hatchling", "editables")
 """Packages that build Phalanx from its source."""
 LIMIT_S = 3 * 3600
-"""Seconds, at most, of a suite: a limit for hangs between tests, which have their own limits.
+"""The longest time of a suite, in seconds. Single tests have limits of their own, so this limit is
+for hangs between tests.
 
 It is long because machines are shared and slow.
 """
 GRACE_S = 120
-"""Seconds for the report of a suite that exceeds its limit."""
+"""Seconds in which a suite that has exceeded its limit may still write its report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,10 +53,10 @@ class Host:
 
     name: str
     package: str = ""
-    """The package; empty where the suite is a part of the interpreter.
+    """The package; empty if the suite is a part of the interpreter.
 
-    Then `python_has` names the suite's module, which some installations of Python leave out, and
-    `pinned` is a version of Python.
+    In that case, `python_has` names the suite's module, which some installations of Python leave
+    out, and `pinned` is a version of Python.
     """
     python_has: str = ""
     pinned: str
@@ -65,12 +66,12 @@ class Host:
     hosts' packages.
     """
     also: list[str] = field(default_factory=list)
-    """Further packages that the suite needs, in pip's words."""
+    """Further packages that the suite needs, as pip reads them."""
     env: dict[str, str] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)
-    """The reason why a test does not pass, by a part of its name."""
+    """The tests that do not pass, by a part of their names, each with the reason."""
     what: str = ""
-    """The work of the suite, for the table that is printed."""
+    """The subject of the suite, for the table that is printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,7 @@ class Outcome:
 
 
 def read_host(path: Path) -> Host:
-    """Read a host's file; `{suites}` is the directory of suites.
+    """Read a host's file. In the file, `{suites}` stands for the directory of suites.
 
     Raises TypeError for an unknown key.
     """
@@ -115,8 +116,8 @@ def interpreter(host: Host, is_newest: bool) -> str:
 
 
 def environment(host: Host, is_newest: bool) -> Path:
-    """Return the Python of a virtual environment with the host and its suite's needs, on top of
-    Phalanx's.
+    """Return the Python of a virtual environment that has the host and the packages that its suite
+    needs. This environment also sees the packages of `ours`.
     """
     chosen = interpreter(host, is_newest)
     below = ours(chosen)
@@ -181,9 +182,9 @@ def run(host: Host, is_newest: bool) -> Outcome:
 
 
 def finish(command: list[str], **more: Any) -> bool:
-    """Run a command to its end; return whether it ended in time.
+    """Run a command to its end. Returns whether it ended in time.
 
-    At the limit pytest is interrupted, so that it still writes its report of what ran.
+    At the limit, pytest is interrupted, so that it still reports the tests that ran.
     """
     with subprocess.Popen(command, **more) as suite:
         try:
@@ -218,10 +219,10 @@ def _outcome(version: str, report: Path) -> Outcome:
 
 
 def heed_interrupts() -> None:
-    """Let suites start as in a terminal, where SIGINT is not ignored.
+    """Stop ignoring SIGINT, so that suites start as they do in a terminal.
 
-    A shell ignores SIGINT for background programs and everything that they start, such as the jobs
-    that submitit's tests cancel by that signal.
+    A shell makes background programs ignore SIGINT, and so everything that they start. submitit's
+    tests, for one, cancel jobs by that signal.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -257,8 +258,8 @@ def main() -> int:
 
 
 def examine(host: Host, is_newest: bool) -> tuple[str, bool]:
-    """Return a host's row of the table, and whether its suite passed except for what its file
-    explains.
+    """Run a host's suite. Returns the host's row of the table, and whether all tests passed except
+    those that the host's file explains.
     """
     began = time.monotonic()
     try:

@@ -1,5 +1,5 @@
-"""The lab's cloud: starts and ends hosts on demand. The sshd of the administrator's host runs it
-for the key of `phalanx provision`.
+"""The lab's cloud: starts and ends hosts on demand. The administrator's sshd runs this program when
+`phalanx provision` connects with its key.
 
     python tools/lab/cloud.py DIRECTORY         up or down in SSH_ORIGINAL_COMMAND; JSON on stdin
 """

@@ -1,8 +1,9 @@
-"""The first process of a host of the lab: it gives the host its own name and files, starts the
-sshd, and waits for all other processes. When it is killed, everything on the host ends at once.
+"""The first process of a host of the lab. It gives the host a name and files of its own, starts the
+sshd, and reaps all other processes. If it is killed, everything on the host ends immediately.
 
 It runs as root in namespaces of its own (network, mounts, names, processes), and reads one line of
-JSON from standard input: the name, the host's directory, and the directory that all hosts share.
+JSON from standard input: the name, the host's directory, the directory that all hosts share, and
+the programs to start.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ NODES = ("gamma", "delta", "epsilon", "zeta")
 ROOT = Path(__file__).parents[2]
 WAIT_S = 600.0
 LOOK_EVERY_S = 2.0
-"""Seconds between two looks; each look starts a command on a host."""
+"""Seconds between two checks of a condition. Each check may start a command on a host."""
 
 
 class Lab:
@@ -31,7 +31,7 @@ class Lab:
         self.program = Path(sys.executable).with_name("phalanx")
 
     def admin(self, command: str, shown: bool = True, code: int = 0) -> str:
-        """Run a command of the administrator, and show it on the page."""
+        """Run a command as the administrator, and show it on the page."""
         env = {**os.environ, "PATH": f"{self.program.parent}:{os.environ['PATH']}"}
         done = self.network.from_admin(
             ["sh", "-c", command], check=False, cwd=self.here, env=env, timeout=3600
@@ -42,7 +42,7 @@ class Lab:
         return done.stdout
 
     def on(self, host: str, account: str, command: str, shown: bool = True) -> str:
-        """Run a command of an account on a host, and show it on the page."""
+        """Run a command as an account on a host, and show it on the page."""
         done = self.network.on(host, account, command, check=False, timeout=WAIT_S)
         check(done.returncode == 0, f"{account}@{host}: {command}\n{done.stdout}")
         if shown:
@@ -50,7 +50,7 @@ class Lab:
         return done.stdout
 
     def rows(self, host: str, command: str, account: str = "phalanx") -> list[dict[str, Any]]:
-        """Return what a listing prints as JSON; nothing while the head gives no answer."""
+        """Return the rows that a listing prints as JSON; no rows while the head gives no answer."""
         done = self.network.on(host, account, f"phalanx {command} --json", check=False)
         return list(json.loads(done.stdout)) if done.returncode == 0 else []
 
@@ -62,7 +62,7 @@ class Lab:
         self.network.on(host, account, f"cat > {name}", input=text)
 
     def head(self, *hosts: str) -> str:
-        """Return the host whose head serves, once one does."""
+        """Wait until the head on one of these hosts serves, and return that host."""
         found: list[str] = []
         wait(lambda: found.extend(one for one in hosts if self.alive(one)) or found, "a head")
         return found[0]
@@ -81,7 +81,7 @@ class Lab:
         return (self.network.directory / "hosts" / host / "pid").exists()
 
     def prepare_cloud(self, host: str, program: str) -> None:
-        """Let the account phalanx on a host start and end hosts: the lab's cloud."""
+        """Let the account phalanx on this host start and end hosts of the lab's cloud."""
         common = self.network.common
         (common / "cloud").write_text(program)
         (common / "cloud").chmod(0o755)
@@ -100,7 +100,7 @@ class Lab:
 
 
 def check(is_right: object, what: str) -> None:
-    """End the lab unless this is true."""
+    """End the lab with a message unless `is_right` is true."""
     if not is_right:
         raise SystemExit(f"the lab failed: {what}")
 

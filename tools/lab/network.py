@@ -1,4 +1,6 @@
-"""Hosts on a bridge. Everything lies in namespaces, and nothing touches this machine's network."""
+"""The hosts of the lab, on a bridge. All of it is in namespaces, so this machine's own network does
+not change.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 ACCOUNTS = {"phalanx": 5001, "alice": 5002, "bob": 5003}
-"""The accounts of people on each host, with their ids: phalanx runs the cluster."""
+"""The accounts of people on each host, with their ids. The cluster runs as the account phalanx."""
 PREFIX = "10.79.0."
 SSHD = "/usr/sbin/sshd"
 SSHD_OPTIONS = (
@@ -49,7 +51,9 @@ def ip(*words: str) -> None:
 
 
 class Network:
-    """The bridge, and the files that all hosts share. Later processes open it by its directory."""
+    """The bridge of the lab, and the files that all hosts share. A later process opens the network
+    by its directory.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -125,7 +129,7 @@ class Network:
         return [SSHD, "-D", "-e", "-f", f"/srv/sshd-{name}"]
 
     def boot(self, name: str, *more: list[str]) -> None:
-        """Start a host with an sshd, and with further programs."""
+        """Start a host with an sshd and the programs `more`, and wait until the sshd answers."""
         folder = self.directory / "hosts" / name
         programs = [self.sshd(name), *more]
         for part in ("home", "opt", "root", "run", "tmp"):
@@ -160,8 +164,8 @@ class Network:
         self.await_ssh(name)
 
     def serve_cloud(self, program: str) -> None:
-        """Let the key of the cloud run a program of this machine, through the administrator's
-        host.
+        """Start an sshd on the administrator's host. A connection with the cloud's key runs
+        `program` there.
         """
         folder = self.directory / "admin" / "sshd"
         folder.mkdir(mode=0o700)
@@ -190,7 +194,7 @@ class Network:
             time.sleep(0.2)
 
     def cut_off(self, name: str) -> None:
-        """End a host at once, as when its power fails for good."""
+        """End a host immediately, and delete its network, as if its power had failed for good."""
         folder = self.directory / "hosts" / name
         os.kill(int((folder / "pid").read_text()), signal.SIGKILL)
         ip("netns", "del", f"{self._id}-{name}")
@@ -199,7 +203,7 @@ class Network:
     def on(
         self, name: str, account: str, command: str, check: bool = True, **more: Any
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command of an account on a host, over ssh."""
+        """Run a command as an account on a host, over ssh."""
         return self.from_admin(
             ["ssh", "-F", f"{self.directory}/admin/ssh_config", f"{account}@{name}", command],
             check=check,
@@ -209,7 +213,7 @@ class Network:
     def from_admin(
         self, words: list[str], check: bool = True, **more: Any
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command of the administrator, who shares this machine's files."""
+        """Run a command as the administrator, whose host has this machine's files."""
         done = subprocess.run(
             [_find("ip") or "ip", "netns", "exec", f"{self._id}-admin", *words],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **more,

@@ -11,7 +11,9 @@ _VARYING = (
     (re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?\b"), "2027-01-31 09:00:00"),
     (re.compile(r"phx-lab-\d+"), "lab"),
 )
-"""Parts of outputs that differ from run to run, and what the page has in their place."""
+"""Pairs: a pattern for a part of an output that differs from run to run, and the text that the page
+has instead.
+"""
 
 
 class Page:

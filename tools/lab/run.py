@@ -52,8 +52,8 @@ def git(*words: str) -> str:
 
 
 def commit_before(given: str) -> str:
-    """Return the commit from which the lab upgrades. Jobs go on only while both versions speak the
-    same protocol.
+    """Return the commit from which the lab upgrades. It must speak the same version of the protocol
+    as the new commit, because otherwise jobs do not go on.
     """
     if commit := given or git("describe", "--tags", "--abbrev=0"):
         return commit
@@ -73,7 +73,9 @@ def build(commit: str, target: Path, wheels: Path) -> None:
 
 
 def prepare(network: Network, packages: Path) -> None:
-    """Make keys, and all hosts but those on demand. `packages`: the directory of the wheels."""
+    """Make the keys, and all hosts except those that start on demand. `packages`: the directory of
+    the wheels.
+    """
     network.create(NUMBERS)
     here = network.directory / "admin"
     here.mkdir()

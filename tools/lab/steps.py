@@ -5,7 +5,7 @@ from __future__ import annotations
 from tools.lab.lab import NODES, Lab, check, wait
 
 TASKS = 24
-"""The number of tasks in the array of alice."""
+"""The number of array tasks in alice's array."""
 SSH = """
 [ssh]
 user = "phalanx"
@@ -58,7 +58,9 @@ def take_steps(lab: Lab) -> None:
 
 
 def cluster_file(lab: Lab, folder: str, wheel: str, head: str, standby: str) -> str:
-    """Return the file of the cluster. A head that is no node comes first."""
+    """Return the text of the cluster file. If the head or the standby has no node, its machine
+    comes first.
+    """
     heads = [name for name in (head, standby) if name not in NODES]
     text = CLUSTER.format(head=head, standby=standby, folder=folder, wheel=wheel, ssh=SSH)
     for name in (*heads, *NODES):
@@ -148,7 +150,7 @@ def is_running(lab: Lab, host: str, *names: str) -> bool:
 
 
 def upgrade(lab: Lab) -> str:
-    """Replace the software, and return the host of the head."""
+    """Upgrade the cluster to the new wheel, and return the host of the head."""
     page = lab.page
     page.part("Upgrade while they work")
     page.say("The file names the new software, and `--upgrade` replaces the old software:")
@@ -173,13 +175,13 @@ def upgrade(lab: Lab) -> str:
 
 
 def attempts_of(lab: Lab, host: str) -> dict[str, tuple[int, int]]:
-    """Return how often the jobs that wait for the file were started again."""
+    """Return (restarts, retries) of the jobs `train` and `bobs`, by name."""
     jobs = lab.jobs(host)
     return {name: (jobs[name]["restarts"], jobs[name]["retries"]) for name in ("train", "bobs")}
 
 
 def lose_the_head(lab: Lab, lost: str) -> str:
-    """Cut the head's host off for good, and return the host of the next head."""
+    """Cut off the host `lost`, whose head serves, and return the host of the next head."""
     page = lab.page
     page.part("The head is lost for good")
     attempts = attempts_of(lab, lost)

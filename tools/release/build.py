@@ -31,7 +31,7 @@ class NotReleasable(Exception):
 
 
 def run(words: list[str], folder: Path, **variables: str) -> str:
-    """Run a program and return its output; its failure ends the release."""
+    """Run a program, and return its output. If the program fails, raise NotReleasable."""
     done = subprocess.run(
         words, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True,
         check=False,
@@ -61,13 +61,17 @@ def build(source: Path, out: Path, epoch: str, python: str) -> None:
 
 
 def build_wheel(source: Path, out: Path, epoch: str, python: str) -> None:
-    """Build only the wheel of the core of an exported tree. `python`: the one of `make release`."""
+    """Build only the wheel of the core, from an exported tree. `python`: the Python of `make
+    release`.
+    """
     words = [python, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(out), "."]
     run(words, source, SOURCE_DATE_EPOCH=epoch, TZ="UTC")
 
 
 def time_of(commit: str) -> str:
-    """Return the time of a commit, which all files of its release have, in seconds."""
+    """Return the time of a commit, in seconds since the epoch. All files of the commit's release
+    get this time.
+    """
     return run(["git", "log", "-1", "--format=%ct", commit], ROOT).strip()
 
 
@@ -81,7 +85,9 @@ def sums(folder: Path) -> dict[str, str]:
 
 
 def check_versions(source: Path) -> str:
-    """Return the version of all distributions; it must be one, and stand in CHANGELOG.md."""
+    """Return the version of the release. Raises NotReleasable unless all distributions have this
+    version and CHANGELOG.md has a dated section for it.
+    """
     versions = {}
     for name in DISTRIBUTIONS:
         project = tomllib.loads((source / name / "pyproject.toml").read_text())["project"]
@@ -97,7 +103,9 @@ def check_versions(source: Path) -> str:
 
 
 def write_parts(out: Path, python: str) -> None:
-    """Write the list of all packages of an environment with the core, in CycloneDX's form."""
+    """Write the list, in CycloneDX's form, of all packages that are installed together with the
+    core.
+    """
     with tempfile.TemporaryDirectory() as folder:
         run([python, "-m", "venv", folder], ROOT)
         own = f"{folder}/bin/python"

@@ -34,7 +34,7 @@ _ITEM = re.compile(r"^- ", re.MULTILINE)
 
 
 def items_of(text: str) -> list[str]:
-    """Return the items of a fragment as list items of CHANGELOG.md, wrapped."""
+    """Return the items of a fragment as wrapped list items of CHANGELOG.md."""
     parts = _ITEM.split(text.strip())
     return [_wrapped(" ".join(part.split())) for part in parts if part.strip()]
 
@@ -53,7 +53,8 @@ def topic_of(item: str) -> str:
 
 
 def fold(changelog: str, fragments: Iterable[tuple[str, str]], version: str, date: str) -> str:
-    """Return the change log with the fragments, as (kind, text), in the section of `version`.
+    """Return the change log after the fragments were added to the section of `version`.
+    `fragments`: pairs (kind, text).
 
     A missing section, kind or topic is added. Raises ValueError for an unknown kind.
     """
@@ -81,7 +82,9 @@ def fold(changelog: str, fragments: Iterable[tuple[str, str]], version: str, dat
 
 
 def _with_item(kind: str, item: str) -> str:
-    """Return the text of a kind with an item at the end of its topic, which is made if missing."""
+    """Return the text of a kind, with an item added at the end of its topic. A missing topic is
+    added, too.
+    """
     heading = f"**{topic_of(item)}**"
     groups = re.split(r"^(?=\*\*[^*\n]+\*\*$)", kind, flags=re.MULTILINE)
     for number, group in enumerate(groups):

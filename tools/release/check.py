@@ -30,7 +30,7 @@ for name in ENTRIES:
 
 
 class Environment:
-    """A fresh virtual environment with a home of its own."""
+    """A new virtual environment, whose programs get a home of their own."""
 
     def __init__(self, folder: Path, python: str) -> None:
         self.folder = folder
@@ -52,7 +52,9 @@ class Environment:
         subprocess.run(words, check=True)
 
     def output(self, *words: str, text: str = "", codes: tuple[int, ...] = (0,)) -> str:
-        """Run a program of the environment; another exit code ends the check."""
+        """Run a program of the environment, and return its output. If its exit code is not in
+        `codes`, end the check.
+        """
         done = subprocess.run(
             [str(self.bin / words[0]), *words[1:]],
             cwd=self.folder, env=self.variables, input=text, capture_output=True, text=True,
@@ -64,7 +66,7 @@ class Environment:
 
 
 def check_core(one: Environment) -> None:
-    """Check what a user of the core alone meets first."""
+    """Check the programs of the README and the help of all commands, with the core alone."""
     version = one.output("phalanx", "--version").strip()
     print(f"phalanx {version}")
     assert one.output("python", "-m", "phalanx", "--version").strip() == version
@@ -107,7 +109,7 @@ _ARGUMENTS = {
     "what_a_task_costs.py": ("--help",),
     "workers_in_one_process.py": ("--help",),
 }
-"""Examples that measure for minutes: here they only have to begin."""
+"""Arguments for examples that measure for minutes. Here these examples only have to begin."""
 
 
 def main() -> int:

@@ -54,7 +54,8 @@ def _title(text: str) -> str:
 
 
 def _named(word: str, pages: dict[str, str]) -> str:
-    """Return the name of the page that a person names; ends the command when there is none."""
+    """Return the name of the page that `word` means. Ends the command if there is not exactly one.
+    """
     wanted = word.removeprefix("docs/").removesuffix(".md").strip("/")
     if wanted in pages:
         return wanted
@@ -81,7 +82,9 @@ def _search(pages: dict[str, str], words: str) -> None:
 
 
 def _show(text: str) -> None:
-    """Print a page: drawn, in a pager, on a terminal; as it is written in a pipe."""
+    """Print a page. On a terminal, it is formatted and shown in a pager; otherwise its text is
+    printed unchanged.
+    """
     if not sys.stdout.isatty():
         echo(text.rstrip("\n"))
         return

@@ -124,7 +124,7 @@ class ActorClass(Generic[T, P]):
         )
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
-        """Start an actor and return its handle at once.
+        """Start an actor and return its handle immediately.
 
         The arguments go to the constructor. Raises TypeError when the arguments do not fit the
         constructor, and QueueUnavailableError when the options name a queue that takes no work.
@@ -188,7 +188,7 @@ class ActorClass(Generic[T, P]):
         return GangedActorClass(self._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
-        """Return a graph node that represents an actor (see `objects.dag`)."""
+        """Return the part of a graph of calls that starts an actor (see `objects.dag`)."""
         return ClassNode(self, args, kwargs)
 
     def _create(
@@ -244,7 +244,7 @@ class OptionedActorClass(Generic[T, P]):
         return GangedActorClass(self._actor_class._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
-        """Return a graph node that represents an actor (see `objects.dag`)."""
+        """Return the part of a graph of calls that starts an actor (see `objects.dag`)."""
         return ClassNode(self, args, kwargs)
 
 
@@ -277,7 +277,9 @@ def _check_groups(cls: type, options: dict[str, Any]) -> None:
 
 
 def _together(merged: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """Return the earlier options that must be checked together with the new ones."""
+    """Return those earlier options in `merged` that must be checked together with the new
+    `options`.
+    """
     wanted = {}
     if options.get("get_if_exists") and merged.get("name"):
         wanted["name"] = merged["name"]

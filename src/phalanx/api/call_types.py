@@ -125,8 +125,8 @@ class Remote(Protocol[P, R_co]):
 
 
 class ClassCallable(Protocol[P, T_co]):
-    """A class, as the parameters of its constructor. Pyright does not accept the class itself
-    here.
+    """A class that `remote` takes, described by its constructor's parameters. The class itself
+    cannot be named here, because Pyright does not accept that.
     """
 
     @property

@@ -37,7 +37,7 @@ R = TypeVar("R")
 PORT = 6380
 """The port of a head if an address names none."""
 RECONNECT_S = 60.0
-"""Seconds for which a client and its driver wait for each other after a cut."""
+"""Seconds for which a client and its driver wait for each other after their connection was lost."""
 RECONNECT = "RAY_CLIENT_RECONNECT_GRACE_PERIOD"
 """The environment variable of Ray that replaces RECONNECT_S, in seconds."""
 _COMMAND = 'exec "$PHALANX_PYTHON" -m phalanx.runtime.client.driver'
@@ -122,7 +122,7 @@ def _amounts(options: EngineOptions, is_system: bool) -> tuple[float, float]:
 
 
 def _wait(client: ClientOf, options: EngineOptions, output: Output) -> Engine:
-    """Connect with the driver once it serves. If the driver waits for long, print the reason."""
+    """Connect with the driver when it serves. If the driver waits for long, print the reason."""
     say_at = time.monotonic() + _SAY_AFTER_S
     said = ""
     while True:

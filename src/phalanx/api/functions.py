@@ -137,7 +137,7 @@ class RemoteFunction(Generic[P, R]):
         return GangedFunction(self._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
-        """Return a graph node that represents a call (see `objects.dag`)."""
+        """Return the part of a graph of calls that makes a call (see `objects.dag`)."""
         return FunctionNode(self, args, kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -166,8 +166,8 @@ def _rebuild(function: Callable[..., Any], options: dict[str, Any]) -> RemoteFun
 def _decorated(
     decorate: Callable[[Callable[..., Any]], Callable[..., Any]], remote: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Wrap `remote` with the program's own decorator, which takes a function of (args, kwargs) and
-    returns one.
+    """Wrap `remote` with the program's own decorator. The decorator takes a function of (args,
+    kwargs), and returns such a function.
     """
     invoke = decorate(lambda args, kwargs: remote(*args, **kwargs))
 
@@ -210,5 +210,5 @@ class OptionedFunction(Generic[P, R]):
         return GangedFunction(self._remote_function._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
-        """Return a graph node that represents a call (see `objects.dag`)."""
+        """Return the part of a graph of calls that makes a call (see `objects.dag`)."""
         return FunctionNode(self, args, kwargs)

@@ -165,7 +165,7 @@ class Job:
     movable: str | None = None
     """The job may be moved to other nodes while it runs, so that other work fits: "10m" if it saves
     its work at least every 10 minutes, "true" if it saves nothing. A moved job is evicted, and
-    starts again at once. By default it is not moved.
+    starts again immediately. By default it is not moved.
     """
     after: str | None = None
     """Dependencies: conditions on other jobs that must hold before the job requests resources, in

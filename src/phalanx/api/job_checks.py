@@ -57,7 +57,9 @@ def check_limits(time_limit_s: Any, memory: Any, memory_limit: Any) -> None:
 
 
 def check_timing(given: Mapping[str, Any], timing: Timing) -> None:
-    """Check the times of a job, which were read from these fields."""
+    """Check `timing`, the times of a job. `given`: the values of the fields from which it was read,
+    for the error.
+    """
     from phalanx.manifests.timing import timing_faults
 
     for fault in timing_faults(timing):

@@ -273,7 +273,9 @@ def submit_manifests(
     they were created (queues and templates first). Raises the errors of `submit`; objects before
     the one that fails stay created.
 
-    Example: for made in phalanx.submit_manifests("training.yaml"): print(made)
+    Example:
+        for made in phalanx.submit_manifests("training.yaml"):
+            print(made)
     """
     if isinstance(manifests, Mapping):
         objects = _objects(_as_text(manifests))
@@ -309,8 +311,8 @@ def _objects(text: str | bytes, file: str = "") -> list[Manifest]:
 
 
 class AskForLog(Protocol):
-    """A function that requests a part of a log from the head; programs and commands have different
-    functions.
+    """A function that requests a part of a log from the head. Programs and commands pass different
+    functions of this type.
     """
 
     def __call__(self, request: ReadJobLog, /) -> LogPart: ...

@@ -1,5 +1,5 @@
-"""The making of manifests for the head, from jobs and from files. Each manifest has the umask of
-this process.
+"""Makes manifests for the head, from jobs and from files. Each manifest has the umask of this
+process.
 
 A command that submits imports this module and not `jobs`, which imports the engines of programs.
 """

@@ -178,7 +178,8 @@ def withdraw(ref: Any) -> bool:
 
 
 def kill(actor: Any, *, no_restart: bool = True) -> None:
-    """End an actor at once; its pending calls fail. With `no_restart=False` the actor may restart.
+    """End an actor immediately; its pending calls fail. With `no_restart=False` the actor may
+    restart.
 
     Raises ValueError for an argument that is no actor.
 

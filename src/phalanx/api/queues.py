@@ -108,7 +108,8 @@ def close_queue(name: str) -> QueueInfo:
     The queue's state is Closing until it is empty, and then Closed. Raises QueueUnavailableError
     when there is no such queue, and JobCommandError for the root.
 
-    Example: phalanx.close_queue("research")
+    Example:
+        phalanx.close_queue("research")
     """
     return _ask(CloseQueue(_named(name)))
 

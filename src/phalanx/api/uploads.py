@@ -48,8 +48,8 @@ def with_packages(
 
 
 def _passed_on(spec: JobSpec, names: list[str]) -> JobSpec:
-    """Return a job in which drivers pass the job's packages on to their tasks and actors, because
-    these may run on other nodes.
+    """Return the job, with a setting that makes its drivers give the job's packages to their tasks
+    and actors. The tasks and actors may run on other nodes than the driver.
     """
     given: dict[str, Any] = {}
     for package, name in zip(spec.packages, names, strict=True):

@@ -76,7 +76,9 @@ _REPORT_RANKS = {
 
 
 def columns_of(text: str) -> list[str]:
-    """Return the columns of a format. Raises ValueError for an unknown column."""
+    """Return the names of the columns that `text`, the value of `--format`, asks for. Raises
+    ValueError for an unknown column.
+    """
     names = [name.strip().lower() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in HISTORY and name not in ("all", "wide"):
@@ -216,7 +218,9 @@ def part(value: float | None) -> str:
 
 
 def of(value: float | None, whole: str) -> str:
-    """Return a fraction of a whole in the form of `seff`: 12.00% of 01:00:00."""
+    """Return, in the form of `seff`, which fraction `value` of `whole` was used, such as `12.00% of
+    01:00:00`. If `value` is None, the fraction is shown as unknown.
+    """
     shown = UNKNOWN if value is None else f"{value:.2%}"
     return f"{shown} {whole}" if whole.startswith("of") else f"{shown} of {whole}"
 

@@ -1,4 +1,6 @@
-"""Jobs that end together with this command of the command line: their streams, and allocations."""
+"""Jobs that end when the command that submitted them ends: jobs whose input and output go through
+the command, and allocations.
+"""
 
 from __future__ import annotations
 
@@ -30,25 +32,24 @@ from phalanx.runtime.os.connection import Connection
 LOOK_EVERY_S = 0.1
 """Seconds between two questions about a job for which the command waits."""
 _CONNECT_S = 30.0
-"""Seconds for which the command waits for a connection to a program's streams, or for the end of a
-holder.
+"""Seconds for which the command waits for a connection to a program's streams, or for a member that
+runs HOLDER to end.
 """
 Streams = Literal["pipes", "terminal"]
 _IGNORED = 'trap "" INT QUIT USR1 USR2 ALRM'
 HOLDER = ("sh", "-c", f'{_IGNORED}; read -r code && exit "$code"')
 """The command of a member that only holds resources for steps. The command uses no CPU. It ends
-with the exit code that it reads from its input. It also ends when its input is closed, because the
-command that holds the allocation has ended. It ignores signals to its job, because these are meant
-for steps.
+with the exit code that it reads from its input. If the command that holds the allocation ends
+first, the input is closed, and this command ends, too. It ignores signals to its job, because these
+are meant for steps.
 """
 _HUNG_UP_S = 5.0
 """Seconds between SIGHUP and SIGKILL for a command whose allocation has ended."""
 
 
 def need_node(address: str | None, what: str) -> None:
-    """End the command if programs cannot be reached through a node of this machine. No program can
-    be reached in this way on a Ray cluster, whose nodes have no gateways, or with a token, which
-    only reaches the head.
+    """End the command if it needs a node on this machine to reach programs, and there is none. On a
+    Ray cluster, nodes have no gateways. With a token, only the head can be reached.
     """
     if is_elsewhere(address):
         fail(f"{what} does not work on a Ray cluster: its nodes have no gateways.", USAGE)
@@ -80,7 +81,7 @@ def wait_until_running(
 
 
 def submit_with_streams(address: str | None, spec: JobSpec, kind: Streams, is_quiet: bool) -> None:
-    """Submit a job whose members' first programs have their input and output on a connection."""
+    """Submit a job. The input and output of each member's first program go over a connection."""
     from phalanx.api.new_manifests import job_manifest, new_request
 
     ask(address, new_request([job_manifest(_with_streams(spec, kind))]))
@@ -171,8 +172,8 @@ def cancel(address: str | None, spec: JobSpec) -> None:
 
 
 class Allocation:
-    """A job whose resources are held during a `with` block. At the end of the block the job ends
-    with the exit code `code`.
+    """A job whose resources are held during a `with` block. At the end of the block, the job ends
+    with the exit code in the attribute `code`.
     """
 
     def __init__(self, address: str | None, spec: JobSpec, is_quiet: bool) -> None:

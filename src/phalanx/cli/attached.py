@@ -241,7 +241,9 @@ class _Following:
 
 
 def _show(one: Program, message: Printed) -> None:
-    """Print output unchanged or, with a label, in whole lines. An unfinished line is kept."""
+    """Print output unchanged or, if the program has a label, in whole lines. An unfinished line is
+    kept until its end arrives.
+    """
     fd = one.err if message.is_error else one.out
     if not one.label:
         _write(fd, message.data)

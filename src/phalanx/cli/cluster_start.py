@@ -91,7 +91,9 @@ def start_head(given: values.StartOptions, parent_fd: int) -> list[Daemon]:
 
 
 def _login_note() -> str:
-    """Return a sentence about the login that commands use in place of the cluster here, or ""."""
+    """If commands here use a login, and not the cluster on this machine, return a sentence that
+    says so; otherwise "".
+    """
     from phalanx.errors import AuthenticationError
     from phalanx.runtime.daemons import logins
 
@@ -239,8 +241,8 @@ def _amounts(given: values.StartOptions, is_first: bool) -> NodeAmounts:
 
 
 def _in_full(store: str) -> str:
-    """Return a store with an absolute path, because the next head may start in another
-    directory.
+    """Return the address of a store with an absolute path, because the next head may start in
+    another directory.
     """
     if store == "memory" or "://" in store:
         return store

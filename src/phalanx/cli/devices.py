@@ -50,8 +50,8 @@ def devices(
 
 
 def with_gangs(rows: Sequence[DeviceInfo], gangs: Sequence[GangInfo]) -> list[DeviceInfo]:
-    """Return the rows, with gangs as the holders of devices for which the node named no holders.
-    Only nodes that read their devices name holders.
+    """Return the rows. If a node named no holders of a GPU, the row gets the gangs that hold the
+    GPU. Only nodes that read their devices name holders.
     """
     held: dict[tuple[str, int], list[str]] = {}
     for gang in gangs:

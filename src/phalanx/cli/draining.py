@@ -1,4 +1,6 @@
-"""Three kinds of `phalanx drain`: at once, with a deadline, or with `--at` as a reservation."""
+"""Three kinds of `phalanx drain`: immediate, with a deadline, and planned with `--at` as a
+reservation.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ def _name(node_id: str) -> str:
 
 
 def drain_now(address: str | None, node_id: str, reason: str | None, deadline: str | None) -> None:
-    """Drain a node at once. Work that still runs after the duration `deadline` is ended."""
+    """Drain a node immediately. Work that still runs after the duration `deadline` is ended."""
     from phalanx.manifests.times import read_length
 
     try:
@@ -44,7 +46,9 @@ def after_release(address: str | None, node_id: str, said: str) -> str:
 
 
 def asker() -> str:
-    """Return USER@HOST of this process, by which all users see who closed a node."""
+    """Return USER@HOST of this process. Users see this text as the name of the person who closed a
+    node.
+    """
     from phalanx.runtime.os.accounts import user_name
 
     return f"{user_name() or 'somebody'}@{socket.gethostname()}"

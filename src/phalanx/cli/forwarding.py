@@ -22,8 +22,8 @@ MAX_CONNECTIONS = 256
 def serve_port(
     listening: socket.socket, dial: Callable[[], Connection], is_over: Callable[[], bool]
 ) -> None:
-    """Serve connections until `is_over` returns True. It is called every second. `dial` opens the
-    other side of a connection.
+    """Serve connections. When no connection has come for a second, call `is_over`, and return if it
+    is True. `dial` opens the other side of a connection.
     """
     slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
     while True:

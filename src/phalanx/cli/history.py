@@ -34,7 +34,9 @@ from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 ANSWER_S = 60.0
 """Seconds for which commands wait for an answer. Adding up a year of a large cluster takes long."""
 _LOOKED_THROUGH = 1000
-"""The number of recent attempts in which the name nearest to an unknown name is searched."""
+"""An unknown name is compared with the names of this number of recent attempts, to suggest the
+nearest one.
+"""
 Since = Annotated[str, Option("--since", "-S", help=f"Beginning of the period: {PAST}.")]
 Until = Annotated[
     str | None,
@@ -165,8 +167,8 @@ def efficiency_(
 
 
 def efficiency_of(job: str, address: str | None) -> tuple[Efficiency | None, bool]:
-    """Return the efficiency of the last job with this name, and whether attempts were left out. The
-    efficiency is None if the history has no finished attempt of the job.
+    """Return the efficiency of the last job with this name, and whether the head left out older
+    attempts. The efficiency is None if the history has no finished attempt of the job.
     """
     page = ask(address, ListAttempts(AttemptQuery(job=uid_of(job), limit=MAX_ATTEMPTS)), ANSWER_S)
     if not page.attempts:

@@ -24,8 +24,8 @@ _FOLLOW_S = 0.1
 TIMED_OUT = 124
 """The exit code of a command whose job ran out of time."""
 _BEAT_S = 10.0
-"""Seconds of waiting for the reader of the output after which the command tells the nodes that it
-is still alive.
+"""While the reader of the output reads nothing, the command tells the nodes every this many seconds
+that it is still alive.
 """
 _PARTS = 8
 """The number of parts of one member's output that are printed before another member's output is
@@ -38,9 +38,8 @@ _STEP_BYTES = 1 << 20
 
 
 def code_of(job: JobDescription) -> int:
-    """Return the exit code of the first member that failed or, if none failed, of the job.
-
-    For a job whose time limit or deadline has passed, it is 124.
+    """Return the exit code for an ended job: 0 if it completed, 124 if its time limit or deadline
+    has passed, otherwise that of the first member that failed, or 1 if no member failed.
     """
     if job.state == st.COMPLETED:
         return 0
@@ -92,7 +91,7 @@ class _Reading(msgspec.Struct):
     """The number of the member's start whose output is printed, counted from 0."""
     offset: int
     partial: list[bytes] = []
-    """The beginning of a line whose end has not come."""
+    """The beginning of a line whose end has not been read yet."""
     is_gone: bool = False
     """Whether a note that the log is gone was printed."""
 

@@ -30,7 +30,9 @@ _RANKS = {
     "LAST SUCCESS": 3, "LAST SCHEDULED": 2, "ACTIVE": 1,
     "TIER NAME": 3, "PARENT": 2,
 }  # fmt: skip
-"""The columns that narrow terminals leave out, the highest number first."""
+"""The ranks of the columns that narrow terminals leave out. The column with the highest rank is
+left out first.
+"""
 WELL = ("Completed", "Succeed")
 """The states of a job and of a flow that completed."""
 

@@ -76,9 +76,9 @@ def wrapped(text: str, width: int, terminal: int) -> list[str]:
 def columns_that_fit(
     columns: Sequence[Column], widths: Sequence[int], width: int, least_last: int = _LEAST_TEXT
 ) -> tuple[list[int], list[int]]:
-    """Return the indices of the columns that a terminal of this width shows, and their widths.
-    `widths`: the width of each column's widest cell. `least_last`: the smallest width of a text in
-    the last column.
+    """Return the indices of the columns that a terminal of this width shows, and the widths that
+    these columns get. `widths`: the width of each column's widest cell. `least_last`: the smallest
+    width to which texts in the last column are cut.
     """
     least_texts = [*[_LEAST_TEXT] * (len(columns) - 1), least_last]
     least = [

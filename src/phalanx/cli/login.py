@@ -146,7 +146,9 @@ def _log_in(known: logins.Logins, made: Login) -> None:
 
 
 def _trusted(address: str, before: Login | None, wanted: str, ca: Path | None) -> Trust:
-    """Return the certificate that the head must show. The user has confirmed a new certificate."""
+    """Return the certificate that the head must show. A certificate that was neither given nor used
+    before is returned only after the user has confirmed it.
+    """
     from phalanx.runtime.daemons.remote import fingerprint_at
 
     if ca is not None:

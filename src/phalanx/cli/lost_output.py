@@ -36,8 +36,9 @@ def lose_output(error: OSError, prefix: str = "") -> None:
 
 
 def exit_code() -> int:
-    """Return the least exit code of this process: 1 if a part of the output is lost because of a
-    full disk or another error. A reader that has gone is no error.
+    """Return 1 if a part of the output was lost because of a full disk or another error; otherwise
+    0. The process exits with at least this code. If the reader of the output has gone, that is no
+    error.
     """
     return _exit_code
 

@@ -134,7 +134,9 @@ class _Line:
             self._short(word)
 
     def _short(self, word: str) -> None:
-        """Read one letter, with its value or with further letters after it."""
+        """Read an option of one letter. Its value, or further options of one letter, may follow in
+        the same word.
+        """
         name, rest = word[:2], word[2:]
         takes_value = self._option(name)[1] is None
         if rest and not takes_value:

@@ -1,4 +1,4 @@
-"""A quick start of commands, which live shortly and ask one question."""
+"""Speeds up the start of commands, because a command runs briefly and sends only one request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ twenty collections run during a command's imports and find nothing.
 
 
 def hasten() -> None:
-    """Make this process's imports quick. Called once, before a command imports msgspec."""
+    """Speed up this process's imports. A command calls this once, before it imports msgspec."""
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTING)
     _import_msgspec()
 

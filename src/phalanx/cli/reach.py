@@ -65,10 +65,10 @@ def ask(
 ) -> R:
     """Return the answer of a cluster's head, asked through one of its daemons on this machine.
 
-    If `address` is None, PHALANX_ADDRESS, the current login or the only cluster on this machine is
-    used or, with `with_programs`, the only session of a program. An address such as `ray:auto`
-    means a cluster of that engine. The command ends if there is no such cluster, or if the answer
-    is an error.
+    If `address` is None, the cluster is the one in PHALANX_ADDRESS, that of the current login, or
+    the only one on this machine. With `with_programs`, it may also be the only session of a
+    program. An address such as `ray:auto` means a cluster of that engine. The command ends if there
+    is no such cluster, or if the answer is an error.
     """
     named = address or os.environ.get("PHALANX_ADDRESS") or ""
     if (engine := _engine_of(named)) is not None:
@@ -85,7 +85,9 @@ def ask(
 
 
 def _answered(question: Callable[[], R]) -> R:
-    """Ask, and return the answer. Ends the command for any error except ConnectionError."""
+    """Call `question`, and return its result. Ends the command for any error except
+    ConnectionError.
+    """
     from phalanx.errors import (
         AuthenticationError,
         GangInfeasibleError,
@@ -129,8 +131,8 @@ def is_elsewhere(address: str | None) -> bool:
 
 
 def remote_head(address: str | None) -> str:
-    """Return the address of a cluster's head, if commands here can reach only the head, with a
-    token; "" if a daemon of the cluster runs here.
+    """Return the address of a cluster's head if commands here can reach only the head, with a
+    token. Return "" if a daemon of the cluster runs here.
     """
     from phalanx.runtime.daemons.daemon_files import REMOTE
 

@@ -1,7 +1,10 @@
 """The table of commands: the panel, the name, the place of the definition and a one-line summary of
-each. A command's module is imported only when the command is used, so that no command waits for the
-imports of others. Adapters and other packages add commands through the entry point group
-`phalanx.commands`: a function that gets an `options.Registrar` and adds commands to it.
+each.
+
+A command's module is imported only when the command is used, so that no command waits for the
+imports of others. Adapters and other packages add commands by an entry point of the group
+`phalanx.commands`. The entry point is a function that gets an `options.Registrar`, and adds
+commands to it.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ class Entry(NamedTuple):
     """A command or a group of commands, which is imported when it is used."""
 
     target: str
-    """`module:name` in `phalanx.cli`: what `definition` returns."""
+    """The object that `definition` returns, as `module:name` with a module in `phalanx.cli`."""
     summary: str
     """The line of the command in `phalanx --help`."""
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _HOUR_S = 3600.0
 _MANY = 1e5
-"""From this number on, points are shown without a fraction, but all of them."""
+"""From this number on, points are shown without a fraction. All their digits are shown."""
 NOBODY = "-"
 """The name shown for work without a user."""
 

@@ -81,8 +81,9 @@ def safe(text: str) -> str:
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print text unchanged, and flush it at once. With `err`, the text goes to standard error, and
-    is dropped if it cannot be written. Otherwise raises OSError if it cannot be written.
+    """Print text unchanged, and flush it immediately. With `err`, the text goes to standard error,
+    and is dropped if it cannot be written. Without `err`, an error of the output is raised as
+    OSError.
     """
     try:
         _write(sys.stderr if err else sys.stdout, f"{text}\n" if nl else text)

@@ -161,7 +161,7 @@ class _Live:
             self._trouble = " ".join(said.getvalue().split()) or "the head gives no answer"
 
     def _press(self, key: str) -> bool:
-        """Handle a key. Returns whether the screen must be updated at once."""
+        """Handle a key. Returns whether the screen must be updated immediately."""
         name = self._sections[self._chosen]
         if key in _MOVES and self._snapshot is not None:
             most = _rows(self._snapshot, name)

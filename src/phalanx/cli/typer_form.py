@@ -26,9 +26,9 @@ class EndingGroup(TyperGroup):
 
 
 class Command(TyperCommand):
-    """A command whose help names arguments in upper case, as the texts do, and leaves a wide column
-    for the texts. Each text ends with the default and the range of a number. Names that only
-    restore the default of a flag (`--no-previous`) are not listed.
+    """A command with changed help. Arguments are named in upper case, as they are in the texts. The
+    column for the texts is wide. Each text ends with the default and the range of a number. Names
+    that only restore the default of a flag (`--no-previous`) are not listed.
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -49,8 +49,8 @@ open.
 FAILED_S = 1.0
 """Seconds by which the answer to a wrong code is delayed."""
 PATIENCE_S = 0.15
-"""The seconds for which a browser gets nothing while the cluster answers. After that time it gets a
-page that waits for the answers.
+"""Seconds for which a browser waits until the cluster answers. If the answers take longer, the
+browser gets a page that waits for them.
 """
 LATE_S = 5.0
 """The seconds for which a late page is kept for the browser that waits for the page."""
@@ -199,7 +199,9 @@ class Dashboard:
         return self._waiting_page(path)
 
     def _drop_late(self, address: str) -> None:
-        """Drop a page that has just been written, after its browser had time to load it."""
+        """Drop the late page at this address after LATE_S seconds, in which its browser had time to
+        load it.
+        """
         asyncio.get_running_loop().call_later(LATE_S, self._late.pop, address, None)
 
     def _waiting_page(self, path: str) -> Response:

@@ -22,8 +22,8 @@ strangers may send any path.
 """
 METHODS = frozenset({"GET", "HEAD", "POST"})
 LIVE = "live"
-"""The route whose answers last as long as a page is open. Its requests are counted, but not
-timed.
+"""The route of the streams of changes. An answer there lasts as long as its page is open, so its
+requests are counted, but not timed.
 """
 
 

@@ -4,7 +4,7 @@ This module is pure: callers pass `now`, in seconds of the machine's monotonic c
 
 All users of a machine can reach 127.0.0.1, so a viewer must prove to be the cluster's user. The
 user's command makes a code from a secret in a file of mode 0600. The code works once, within a
-minute. The code is in the fragment of an address, which browsers do not send to servers.
+minute. The code is in the fragment of an address, because browsers send no fragments to servers.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ NEWS_SHARE = 100.0
 these questions take at most a hundredth of the head's time.
 """
 SHARE = 200.0
-"""The same multiple for two kinds of questions: why jobs wait, and all others. Each kind takes at
-most a two-hundredth of the head's time.
+"""The same multiple for two other kinds of questions: why jobs wait, and all questions that are
+about neither this nor changes. Each kind takes at most a two-hundredth of the head's time.
 """
 MOST_S = 120.0
 """The longest pause in seconds."""

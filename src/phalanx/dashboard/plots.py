@@ -20,8 +20,8 @@ _HIGH, _BELOW, _ABOVE = 130, 18, 8
 _SIDE = 58
 """The width in pixels of the column of amounts on the left."""
 _NOW_FROM = 84
-"""The place on the time axis, in hundredths, from which the text of a time would meet `now` in the
-narrowest plot.
+"""The place on the time axis, in hundredths, from which the text of a time would overlap the text
+`now` in the narrowest plot.
 """
 _FIRST = 9
 """The place on the time axis, in hundredths, before which the text of a time would be cut off."""
@@ -73,7 +73,9 @@ def chart_svg(chart: Chart, written: Callable[[str, float], str]) -> Markup:
 
 
 def _amounts(chart: Chart, written: Callable[[str, float], str]) -> tuple[Markup, Markup]:
-    """Return the texts of the amounts, which stand left of the plot, and the lines across it."""
+    """Return the texts of the amounts, which stand left of the plot, and horizontal lines at these
+    amounts.
+    """
     texts, rules = [], []
     unit = _unit(chart)
     for count in round_ticks(0.0, chart.top / unit, about=3):
@@ -87,7 +89,7 @@ def _amounts(chart: Chart, written: Callable[[str, float], str]) -> tuple[Markup
 
 
 def _times(chart: Chart) -> tuple[Markup, Markup]:
-    """Return the lines at round times, and their texts below the plot."""
+    """Return vertical lines at round times, and the texts of these times below the plot."""
     rules, texts = [], []
     begin, low = chart.at - chart.span_s, _ABOVE + _HIGH
     for at, text in clock_ticks(begin, chart.at, about=5):

@@ -95,7 +95,9 @@ class Title(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def asked_of(snapshot: ClusterSnapshot) -> Iterator[Request[Any]]:
-    """Yield all questions of the pages, except questions about changes and about single jobs."""
+    """Yield the questions whose answers a record contains, except the question for changes and the
+    descriptions of single jobs.
+    """
     yield GetStatus(is_brief=True)
     yield ListWaiting()
     yield ListEvents(EventQuery(limit=MAX_EVENTS))
@@ -114,7 +116,7 @@ def asked_of(snapshot: ClusterSnapshot) -> Iterator[Request[Any]]:
 def brought_up_to(
     content: Content, snapshot: ClusterSnapshot, series: dict[tuple[str, str], Series]
 ) -> Content:
-    """Return a record's content, updated with the head's last rows, events and numbers."""
+    """Return a record's content with the last rows, events and numbers of the head added."""
     everything = ListEvents(EventQuery(limit=MAX_EVENTS))
     newest = snapshot.events[-1].number if snapshot.events else 0
     page = EventPage(events=snapshot.events, newest=newest, kept=len(snapshot.events))

@@ -46,7 +46,7 @@ _MARKS = {
     "RUNNING": "run", "FINISHED": "done", "FAILED": "bad",
     "ALIVE": "run", "RESTARTING": "wait", "DEAD": "off",
 }  # fmt: skip
-"""The class of the sign next to a state. Signs never differ by colour alone."""
+"""The CSS class, by state, of the sign next to a state. Signs never differ by colour alone."""
 
 
 _MOVING = re.compile(r'(data-since="[^"]*">)[^<]*')
@@ -195,8 +195,8 @@ def mark(state: str) -> Markup:
 
 
 def ran(job: JobInfo) -> Markup:
-    """Return the time for which a job has run, and its limit. For a running job, a script in the
-    page keeps this time up to date, counted from the moment of the job's row.
+    """Return the time for which a job has run, and its time limit. For a running job, a script in
+    the page keeps the time up to date.
     """
     run_s = ran_s(job)
     said = duration(run_s)

@@ -32,7 +32,9 @@ class Scale:
 
 
 def round_ticks(low: float, high: float, about: int = 6) -> list[float]:
-    """Return multiples of 1, 2 or 5 times a power of ten within `low`..`high`."""
+    """Return all multiples of a step within `low`..`high`. The step is 1, 2, 5 or 10 times a power
+    of ten, and gives at most about `about` ticks.
+    """
     raw = (high - low) / about
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * n for n in (1, 2, 5, 10) if power * n >= raw * 0.999)
@@ -62,8 +64,8 @@ def time_decades(low: float, high: float) -> list[float]:
 
 
 def bounds(values: Iterable[float]) -> tuple[float, float]:
-    """Return the smallest and the largest value, moved apart if they are equal. Without values,
-    return 0 and 1.
+    """Return the smallest and the largest finite value, moved apart if they are equal. Without
+    values, return 0 and 1.
     """
     known = [v for v in values if math.isfinite(v)]
     low, high = min(known, default=0.0), max(known, default=1.0)
@@ -79,8 +81,8 @@ def seconds(value: float) -> str:
 
 
 def span(value: float) -> str:
-    """Return a duration with three digits, in the largest unit in which it is at least 1: 5400 s is
-    1.5 h.
+    """Return a duration with three significant digits, in the largest unit in which it is at least
+    1: 5400 s is 1.5 h.
     """
     size, unit = next((u for u in UNITS_S if value >= u[0]), UNITS_S[-1])
     number = value / size
@@ -88,7 +90,7 @@ def span(value: float) -> str:
 
 
 def plain(value: float) -> str:
-    """Return a number without trailing zeros."""
+    """Return a number with at most six significant digits, without trailing zeros."""
     return f"{value:g}"
 
 

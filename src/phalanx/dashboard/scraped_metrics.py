@@ -66,8 +66,8 @@ class ScrapedMetrics:
 
 
 def node_names(nodes: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return names of nodes by id, from (id, host name) of each. If several nodes share a host
-    name, a part of the id is appended to it.
+    """Return names of nodes by id. `nodes`: pairs (id, host name). If several nodes share a host
+    name, the name is the host name and a part of the id.
     """
     known = list(nodes)
     counts = Counter(hostname for _, hostname in known)

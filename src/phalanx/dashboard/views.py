@@ -288,9 +288,9 @@ class Views:
         return View("task.html", page.function, f"phalanx get tasks {task}", page, more)
 
     async def _why_actor(self, actor: str, snapshot: ClusterSnapshot) -> Explanation | None:
-        """Return the head's explanation why an actor waits; None if it does not wait or cannot be
-        asked about. There is no such question for a task, because only the task's own program knows
-        why it waits.
+        """Return the head's explanation why an actor waits; None if the actor does not wait, or if
+        the head cannot explain it. The head is never asked about a task, because only the task's
+        own program knows why it waits.
         """
         try:
             why = await self._watch.shared(ExplainActor(actor), snapshot.version)

@@ -43,20 +43,20 @@ and TimeoutError.
 WATCHED_S = 1.0
 UNWATCHED_S = 10.0
 """Seconds between two requests while nobody views a page. The requests keep the snapshot fresh, so
-that the next viewer sees a page at once.
+that the next viewer sees a page immediately.
 """
 COUNTED_S = 10.0
 """Seconds between two requests for numbers over time. The head takes a sample of them equally
 often.
 """
 INTEREST_S = 15.0
-"""Seconds after a request of a page during which somebody counts as viewing it."""
+"""Seconds after the last request of a page for which the page counts as viewed."""
 KEPT_ANSWERS = 200
 """The number of shared answers that are kept."""
 GATHERED = (QueryState, GetNodeUse, GetMemberUse, ReadJobLog)
 """The requests that nodes answer, through the head."""
 GATHERED_MOST_S = 10.0
-"""The longest pause after the answer to such a request, in seconds."""
+"""The longest pause, in seconds, after the answer to a request of `GATHERED`."""
 PATIENCE_S = 5.0
 """The most seconds for which a request waits for a new snapshot."""
 _TURN_S = 0.05
@@ -240,8 +240,8 @@ class Watch:
     async def shared(self, request: Request[R], version: int) -> R:
         """Return an expensive answer, which all viewers of this version of the snapshot share. An
         old answer is used until the pause after the last question is over. Without an old answer,
-        the head is asked at once. A question that waits for its answer is not asked a second time,
-        and it goes on when its asker gives up.
+        the head is asked immediately. While a question is open, it is not asked a second time. It
+        stays open even if its asker gives up.
 
         The head waits for nodes when it answers a question of `GATHERED`, and does other work
         meanwhile. So such a question has a shorter pause of its own, and delays no other question.
@@ -262,7 +262,7 @@ class Watch:
         return answer
 
     async def _asked(self, request: Request[R], version: int) -> R:
-        """Ask a shared question, and keep the answer and the time of the next question."""
+        """Ask a shared question. Note the answer, and when the next question may be asked."""
         what = repr(request)
         is_gathered = isinstance(request, GATHERED)
         begun = time.monotonic()

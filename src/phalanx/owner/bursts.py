@@ -94,8 +94,8 @@ class Burst(Generic[W]):
         return cut
 
     def cut(self, count: int) -> Self:
-        """Remove the first `count` calls, and return them as another burst. Returns this burst, if
-        it has no more calls.
+        """Remove the first `count` calls, and return them as another burst. If the burst has no
+        other calls, returns the burst itself.
         """
         if count >= len(self.refs):
             return self
@@ -106,7 +106,7 @@ class Burst(Generic[W]):
 
     def finish(self, count: int) -> Self:
         """Remove the first `count` calls, because they have ended, and return them as another
-        burst. Returns this burst, if it has no more calls.
+        burst. If the burst has no other calls, returns the burst itself.
         """
         if count < len(self.refs):
             return self._cut(count)
@@ -138,10 +138,10 @@ class Burst(Generic[W]):
         return made
 
     def split(self, number: int) -> list[W | Self]:
-        """Give one call a record of its own.
+        """Give call `number` a record of its own.
 
-        Returns, in order, the burst of the calls before it, the record, and the burst of the calls
-        after it, which is this one. Empty bursts are left out.
+        Returns, in order: a burst of the calls before it, the record, and this burst, which keeps
+        the calls after it. Empty bursts are left out.
         """
         parts: list[W | Self] = []
         if number > self.first:
@@ -230,8 +230,8 @@ class Unfinished(Generic[W, B]):
         return records + sum(len(burst) for burst in self.bursts if burst.is_listed)
 
     def oldest(self, count: int) -> list[W]:
-        """Return the tasks or calls with the lowest numbers among those that listings show: all of
-        the first `count`, and perhaps more.
+        """Return the `count` tasks or calls with the lowest numbers among those that listings show.
+        The result may contain others, too.
         """
         records = (work for work in self.records.values() if work.is_listed)
         found = nsmallest(count, records, key=attrgetter("number"))

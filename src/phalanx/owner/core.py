@@ -98,7 +98,9 @@ class LocalWork(Protocol):
         ...
 
     def inputs_from(self, prefix: bytes) -> list[str]:
-        """Return the files of a node's processes that waiting work of this process will read."""
+        """Return the files that waiting work of this process will read and that processes of one
+        node have written. `prefix`: the first bytes of the ids of these processes.
+        """
         ...
 
 
@@ -126,7 +128,7 @@ class OwnerCore:
         self.abandoned: deque[Stream] = deque()
         """The streams that nobody reads any further. Finalizers append to this queue."""
         self.events = EventRing()
-        """Events about other nodes that were not reported to this node yet."""
+        """The events between nodes that were not reported to this node yet."""
         self.journal = TaskJournal()
         self._report_runs_at = 0.0
         self._unsettled: set[bytes] = set()
@@ -402,13 +404,13 @@ class OwnerCore:
                 self.counts.say()
 
     def report_events(self) -> None:
-        """Report the events that this process has recorded about other nodes."""
+        """Report the events between nodes that this process has recorded."""
         if self.events and not self.peers.is_closed:
             self._node.post(Happened(self.events.drain()))
 
     def flush(self) -> None:
-        """Send the messages that may be sent ahead, request workers, and report released
-        objects.
+        """Send the tasks and calls that may be sent in advance, request workers, and report
+        released objects and actors.
         """
         self.tasks.machine.pump_dirty()
         self.calls.pump_growing()

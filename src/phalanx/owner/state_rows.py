@@ -111,8 +111,8 @@ class StateRows:
         return {**finished_task_row(self._me, run), "call_site": sites.get(run.number)}
 
     def _sites(self) -> dict[int, str]:
-        """Return the places in the program where tasks were called, by task number, for tasks whose
-        results are referenced.
+        """Return, by task number, where in the program the tasks were called whose results are
+        still referenced.
         """
         if not self.has_call_sites:
             return {}
@@ -253,7 +253,7 @@ class StateRows:
     def _making(self, ref: ObjectRef[Any]) -> tuple[str, int]:
         """Return the state and the attempt of the task that makes an object of this process.
 
-        As in Ray, the state of an object never goes beyond "its task was sent to a worker".
+        As in Ray, a task that runs counts as sent to a worker.
         """
         number = ref._number >> INDEX_BITS
         work = self._tasks.machine.pending.get(number) or self._calls.by_number.get(number)

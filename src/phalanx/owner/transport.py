@@ -31,7 +31,7 @@ class Connection(Protocol):
         ...
 
     def send(self, message: Message) -> None:
-        """Send a message at once. Messages that were posted before go first."""
+        """Send a message immediately. Messages that were posted before go first."""
         ...
 
     def flush(self) -> None:
@@ -88,5 +88,5 @@ class NodeLink(Protocol):
         ...
 
     def send(self, message: Message) -> None:
-        """Send a message at once."""
+        """Send a message immediately."""
         ...

@@ -29,8 +29,8 @@ class Recipe(Protocol):
         ...
 
     def renew(self, number: int, args: Payload) -> PendingWork:
-        """Return the work again, with this number and these arguments, and without references,
-        retries and stream.
+        """Return new work that does the same, with this number and these arguments. It has no
+        references, retries or stream yet.
         """
         ...
 
@@ -58,8 +58,8 @@ class PendingWork:
     inputs: list[ObjectRef[Any]] | None
     """The references among the top-level arguments. Their values are sent with the work."""
     pins: list[Any] | None
-    """(hold on the arguments' file, references in the arguments). They are kept until the work
-    ends.
+    """A pair: the hold on the arguments' file, and the references in the arguments. Both are kept
+    until the work ends.
     """
     refs: list[ObjectRef[Any]]
     """The references to the work's future results, without the items of a stream."""
@@ -70,7 +70,7 @@ class PendingWork:
     missing: int
     """The number of inputs that are not here yet."""
     on_ready: Callable[[Any], None] | None
-    """A function that is called with this work once no input is missing."""
+    """A function that is called with this work when no input is missing."""
     parent: Parent | None
     """The work that submitted this work; None if a driver submitted it."""
     stream: Any
@@ -102,6 +102,6 @@ class PendingWork:
 CANCELLED = "cancelled"
 """The reason that the program cancelled the work."""
 FORCED = "force"
-"""The reason that the program cancelled the work and allowed that its process is ended."""
+"""The reason that the program cancelled the work, and allowed Phalanx to end the work's process."""
 TIMED_OUT = "timeout"
 """The reason that the work ran longer than its `timeout_s`."""

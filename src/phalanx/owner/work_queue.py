@@ -10,15 +10,17 @@ from phalanx.objects.serialization import CallArguments
 from phalanx.owner.bursts import MOST_CALLS, B, Burst, W
 
 SEAL_FROM = 4 * MOST_CALLS
-"""From this size of a queue on, the arguments in its full bursts are pickled early."""
+"""If a queue has more than this number of calls, the arguments in its full bursts are pickled
+early.
+"""
 LOOK_AFTER = 16
-"""The smallest number of new tasks or calls in a growing queue after which some of them are sent.
+"""The smallest number of tasks or calls by which a queue must grow before sending is tried again.
 
-The more tasks or calls are sent at a look, or still wait after it, the less often the queue is
-looked at. Each look costs a send to each worker, or finds that no worker has room.
+The more tasks or calls are in flight or wait after a try, the more must be added before the next
+one. Each try costs a message to each worker, or finds that no worker has room.
 """
 LOOK_AFTER_MOST = 256
-"""The largest number of new tasks or calls in a growing queue after which some of them are sent."""
+"""The largest number of tasks or calls by which a queue must grow before sending is tried again."""
 
 
 class WorkQueue(Generic[W, B]):
@@ -35,7 +37,7 @@ class WorkQueue(Generic[W, B]):
         self.last = 0
         """The number of the work that was submitted last."""
         self.pump_at = 0
-        """The size at which the queue is looked at next while it grows."""
+        """The size that the queue must reach before sending is tried again."""
 
     def __len__(self) -> int:
         """Return the number of tasks or calls."""
@@ -70,7 +72,7 @@ class WorkQueue(Generic[W, B]):
         self.size += 1
 
     def extendleft(self, works: Iterable[W]) -> None:
-        """Add each of these records at the front, the first one first."""
+        """Add these records at the front one by one, so that the last of them comes first."""
         for work in works:
             self.appendleft(work)
 
@@ -93,8 +95,8 @@ class WorkQueue(Generic[W, B]):
                 burst.seal()
 
     def look_later(self, sent: int) -> None:
-        """Set the size at which the queue is looked at next. `sent`: the number of tasks or calls
-        that were sent and have not ended.
+        """Set the size of the queue at which sending is tried again. `sent`: the number of tasks or
+        calls that were sent and have not ended.
         """
         more = max(LOOK_AFTER, min(max(sent, self.size), LOOK_AFTER_MOST))
         self.pump_at = self.size + more

@@ -1,4 +1,4 @@
-"""A fixed set of actors that share a stream of work: each free actor takes the next item."""
+"""Actors that share a stream of work: each free actor takes the next item."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ActorPool:
     def map(self, fn: Submit[V], values: Iterable[V]) -> Iterator[Any]:
         """Return an iterator over the results of all values, in their order.
 
-        The calls start at once. Unread results of earlier calls are dropped.
+        The calls start immediately. Unread results of earlier calls are dropped.
 
         Example:
             for result in pool.map(lambda actor, value: actor.add.remote(value), [1, 2, 3]):
@@ -54,7 +54,7 @@ class ActorPool:
     def map_unordered(self, fn: Submit[V], values: Iterable[V]) -> Iterator[Any]:
         """Return an iterator over the results of all values, each as soon as it is ready.
 
-        The calls start at once. Unread results of earlier calls are dropped.
+        The calls start immediately. Unread results of earlier calls are dropped.
         """
         self._drop_earlier()
         for value in values:
@@ -118,8 +118,8 @@ class ActorPool:
     def get_next_unordered(
         self, timeout: float | None = None, ignore_if_timedout: bool = False
     ) -> Any:
-        """Return any result that is ready, waiting at most `timeout` seconds. Raises the errors of
-        `get_next`.
+        """Return any result that is ready, waiting at most `timeout` seconds. Raises StopIteration
+        and TimeoutError like `get_next`.
 
         With `ignore_if_timedout`, the call that was submitted first is skipped after `timeout`.
         """

@@ -1,6 +1,4 @@
-"""The search for the piece of an object that cannot be pickled, so that the object cannot be sent
-to a worker.
-"""
+"""Finds the pieces because of which an object cannot be pickled and sent to a worker."""
 
 from __future__ import annotations
 

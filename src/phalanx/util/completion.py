@@ -19,9 +19,10 @@ def as_completed(
 ) -> Iterator[Any]:
     """Yield each result (or its reference) when it is ready.
 
-    With a `chunk_size`, results come in groups of that size, each when all its results are ready,
-    and in the order of `refs`; the last group may be smaller. `wait_options` are options of `wait`
-    (`timeout`, `fetch_local`). Raises ValueError for a `chunk_size` below 1 and for `num_returns`.
+    With a `chunk_size`, results come in groups of that size. A group comes when all its results are
+    ready, and has them in the order of `refs`. The last group may be smaller. `wait_options` are
+    options of `wait` (`timeout`, `fetch_local`). Raises ValueError for a `chunk_size` below 1 and
+    for `num_returns`.
 
     Example:
         for result in as_completed([square.remote(n) for n in range(10)]):
@@ -100,9 +101,9 @@ def _ready(
 ) -> tuple[list[Any], list[Any]]:
     """Return the references to yield next, and the others.
 
-    Without a chunk size, this waits for one reference and returns all that are ready then. So no
-    ready result is held back, and many references need few waits; each wait looks at all
-    references.
+    Without a chunk size, this waits for one reference, and then returns all references that are
+    ready. So no ready result is held back. Many references need few waits, which matters because
+    each wait looks at all of them.
     """
     ready, rest = wait(refs, num_returns=min(chunk_size or 1, len(refs)), **wait_options)
     if chunk_size is None and ready and rest:

@@ -145,10 +145,11 @@ class Executor(concurrent.futures.Executor):
         """Return the results of `fn` over the iterables, in their order. Each task makes
         `chunksize` calls.
 
-        The tasks start at once. With a `buffersize`, at most that many results are computed before
-        they are read, so the iterables may be endless. Reading raises TimeoutError when a result is
-        not ready `timeout` seconds after this call; the tasks that still run are then cancelled.
-        Raises ValueError for sizes below 1, and TypeError for a buffersize that is no integer.
+        The tasks start immediately. With a `buffersize`, at most that many results are computed
+        before they are read, so the iterables may be endless. Reading raises TimeoutError when a
+        result is not ready `timeout` seconds after this call; the tasks that still run are then
+        cancelled. Raises ValueError for sizes below 1, and TypeError for a buffersize that is no
+        integer.
 
         Example:
             powers = list(executor.map(pow, range(100), range(100), chunksize=10))

@@ -23,8 +23,8 @@ from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 VALID_PLACEMENT_GROUP_STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 
 _FRESH_S = 1.0
-"""Seconds for which an answer that a group is created stays valid, unless this process removes a
-group.
+"""Seconds for which this process relies on an answer that a group is created. If this process
+removes any group, the answer is no longer valid.
 """
 _removals = 0
 """The number of groups that this process has removed."""
@@ -45,8 +45,8 @@ class PlacementGroup:
         self.id = id
         self._bundles = bundles
         self._created: PendingReply[bool] | None = None
-        """The pending answer to the request whether the group is created; None if this process did
-        not create the group.
+        """The pending answer to the last request whether the group is created; None if no request
+        is open.
         """
         self._asked = (0.0, 0)
         """The time of the last request whether the group is created, by the monotonic clock, and
@@ -87,7 +87,7 @@ class PlacementGroup:
         return len(self.bundle_specs)
 
     def ready(self) -> ObjectRef[Any]:
-        """Return a reference to this group that is ready once all bundles are reserved."""
+        """Return a reference to this group that becomes ready when all bundles are reserved."""
         if self._removed is not None:  # otherwise the task could reach its node before the removal
             self._removed.result()
         proof = engine_or_start().group_ready(self.id.binary())
@@ -132,8 +132,9 @@ class PlacementGroup:
         return removals == _removals and time.monotonic() - asked_at < _FRESH_S
 
     def as_strategy(self, index: int, capture: bool | None) -> PlacementGroupSchedulingStrategy:
-        """Return the strategy with the same meaning as the older options `placement_group=` and so
-        on.
+        """Return the strategy that means the same as the older options `placement_group=`,
+        `placement_group_bundle_index=` and so on. `capture`: whether child tasks run in the group,
+        too.
         """
         return PlacementGroupSchedulingStrategy(self, index, capture)
 
@@ -148,11 +149,11 @@ class PlacementGroup:
 
 
 class _OnceWhole(PlacementGroupSchedulingStrategy):
-    """The strategy of a task that runs in any bundle, once all bundles of the group are placed."""
+    """The strategy of a task that runs in any bundle, when all bundles of the group are placed."""
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """Return the strategy in the form that the node reads, with a bundle that means the whole
-        group.
+        """Return the strategy in the form that the node reads. The index of the bundle is
+        WHOLE_GROUP.
         """
         wire = super().to_wire(resources, name)
         return {**wire, "bundle": WHOLE_GROUP} if wire else wire
@@ -171,7 +172,7 @@ def placement_group(
     _soft_target_node_id: str | None = None,
     bundle_label_selector: list[dict[str, str]] | None = None,
 ) -> PlacementGroup:
-    """Reserve bundles of resources: all of them or none. Returns at once.
+    """Reserve bundles of resources: all of them or none. Returns immediately.
 
     `strategy` is "PACK" (few nodes), "SPREAD" (many nodes), "STRICT_PACK" (one node) or
     "STRICT_SPREAD" (a node for each bundle). With `lifetime="detached"` the group outlives its

@@ -122,7 +122,7 @@ class Queue:
 
     def shutdown(self, force: bool = False, grace_period_s: float = 5) -> None:
         """End the actor after its pending calls, but at the latest after `grace_period_s` seconds;
-        with `force`, end it at once.
+        with `force`, end it immediately.
         """
         if self.actor is None:
             return

@@ -191,8 +191,8 @@ class NodeLabelSchedulingStrategy:
             raise ValueError("The 'hard' and 'soft' conditions cannot both be empty.")
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """Return the strategy in the form that the node reads: first with the soft conditions, then
-        without them.
+        """Return the strategy in the form that the node reads: a list of conditions that are tried
+        in order. First the hard and soft conditions must be met, then only the hard ones.
         """
         hard = _wire(self.hard)
         soft = _wire(self.soft)

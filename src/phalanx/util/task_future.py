@@ -49,8 +49,8 @@ class TaskFuture(Future[Any]):
         return False
 
     def set_exception(self, exception: BaseException | None) -> None:
-        """Set the future's error. A withdrawn task cancels the future, and a crashed worker's error
-        becomes a LostProcessError.
+        """Set the future's error. If the task was withdrawn, cancel the future instead. The error
+        of a crashed worker becomes a LostProcessError.
         """
         if self._is_withdrawn and isinstance(exception, TaskCancelledError):
             self.cancel()

@@ -1,6 +1,7 @@
 """Stand-ins for the names that tests import from Ray's own conftest.
 
-Each is imported on first use, because every process of a test imports this module, workers too.
+Each stand-in is imported on first use, because every process of a test imports this module, also
+each worker.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""The names that tests of Tune import from ray.rllib; its algorithms are not registered."""
+"""The names that tests of Tune import from ray.rllib. RLlib's algorithms are not registered."""
 
 
 def _register_all():

@@ -1,7 +1,8 @@
-"""Phalanx's listing commands of `ray` as click objects, which tests call.
+"""Phalanx's listing commands of `ray` as click objects, which Ray's tests call.
 
-The commands write warnings to standard error; Ray's tests expect Python warnings, and get both.
-They ask the cluster that the test uses, which Ray's commands find by a file.
+The commands print warnings on standard error. Ray's tests expect Python warnings, so each warning
+is also issued as one. The commands ask the cluster that the test uses; Ray's own commands find it
+by a file.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from phalanx.adapters.ray.command.main import app
 
 
 def conf_cluster():
-    """Return the address by which this program's cluster, or its own session, is found."""
+    """Return the address of the cluster or session that this program uses; "" if it uses none."""
     return ray.get_runtime_context().gcs_address if ray.is_initialized() else ""
 
 

@@ -1,8 +1,8 @@
-"""A script of accelerate's on CPUs: accelerate_part.py NAME [FUNCTION ...], or a function of it:
-accelerate_part.py --alone NAME FUNCTION
+"""Runs one of accelerate's scripts on CPUs: accelerate_part.py NAME [FUNCTION ...]. The named
+functions are left out. Or runs one function of a script: accelerate_part.py --alone NAME FUNCTION.
 
-All processes take part, which those scripts that ask for no CPUs do not see to; the functions that
-are named are left out. With --alone each process prints how the function ended.
+Some scripts do not ask for CPUs themselves, so this program does that first, in all processes. With
+--alone, each process prints how the function ended.
 """
 
 import importlib

@@ -1,4 +1,6 @@
-"""accelerate's shipped scripts as gangs, on one node and on two with two processes each."""
+"""The scripts that accelerate ships, run as gangs: in two members, and in four members on two
+nodes.
+"""
 
 import sys
 from pathlib import Path
@@ -16,8 +18,8 @@ OF_GPUS = (
     "test_join_can_override_for_mixed_type_dataloaders",
     "test_join_raises_warning_for_iterable_when_overriding_even_batches",
 )
-"""Tests of uneven inputs, which accelerate joins on GPUs only: elsewhere it warns and waits for
-ever.
+"""Tests of uneven inputs. accelerate joins such inputs only on GPUs; elsewhere it warns, and then
+waits for ever.
 """
 COUNT = """
 from accelerate import Accelerator
@@ -57,7 +59,9 @@ def test_a_shipped_script(two_nodes, script, size, left_out):
     ],
 )
 def test_what_is_for_two_processes_ends_on_four_as_with_torchrun(two_nodes, script, function, why):
-    """So it is the script that asks for two, and not where its processes run."""
+    """If torchrun ends in the same way, the script itself requires two processes, and the gang is
+    not the cause.
+    """
     run = [PART, "--alone", script, function]
     beside = {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
     alone = lines(f"{HERE}/torchrun", "--nproc-per-node", "4", *run, of=script, **beside)

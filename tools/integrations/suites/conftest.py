@@ -13,9 +13,9 @@ PHALANX = os.path.join(os.path.dirname(sys.executable), "phalanx")
 
 @pytest.fixture(scope="session")
 def cluster():
-    """Return the address of a cluster of one node with four CPUs.
+    """Yield the address of a cluster of one node with four CPUs.
 
-    Programs find it by their environment.
+    Programs find the cluster by PHALANX_ADDRESS.
     """
     with running(1, 4) as address:
         yield address
@@ -23,14 +23,16 @@ def cluster():
 
 @pytest.fixture(scope="session")
 def two_nodes():
-    """Return the address of a cluster of two nodes with two CPUs each."""
+    """Yield the address of a cluster of two nodes with two CPUs each."""
     with running(2, 2) as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def slurm(tmp_path_factory):
-    """One node of four CPUs and two GPUs, and a directory of Slurm's commands before all others."""
+    """Run a cluster of one node with four CPUs and two GPUs, and put Slurm's commands first on
+    PATH. Yields the directory of the commands.
+    """
     commands = tmp_path_factory.mktemp("slurm")
     subprocess.run([PHALANX, "compat", "slurm", "install", str(commands)], check=True)
     os.environ["PATH"] = f"{commands}{os.pathsep}{os.environ['PATH']}"
@@ -40,9 +42,9 @@ def slurm(tmp_path_factory):
 
 @contextmanager
 def running(nodes, cpus, *more):
-    """Run a cluster; `more`: further words of `phalanx start` for each node.
+    """Run a cluster. `more`: further words of `phalanx start` for each node.
 
-    TMPDIR has to be this run's own, because all clusters in it are ended with the run.
+    TMPDIR must belong to this run alone, because all clusters in it are ended at the end.
     """
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

@@ -1,7 +1,7 @@
-"""CPython's own tests of executors, over Phalanx's.
+"""CPython's own tests of executors, run on Phalanx's executor.
 
-First the tests of all executors run, then those of pools of processes. The tests are a part of the
-interpreter; before 3.12 they are one module.
+The tests of all executors run first, then those of process pools. The tests are a part of the
+interpreter. Before Python 3.12, they are one module.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""CPython's own tests of `multiprocessing.Pool`, over Phalanx's.
+"""CPython's own tests of `multiprocessing.Pool`, run on Phalanx's pool.
 
-They are a part of the interpreter.
+The tests are a part of the interpreter.
 """
 
 from __future__ import annotations

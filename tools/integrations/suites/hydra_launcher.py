@@ -1,4 +1,4 @@
-"""Hydra's own tests of launchers, over Phalanx's."""
+"""Hydra's own tests of launchers, run on Phalanx's launcher."""
 
 import pytest
 from hydra.test_utils.launcher_common_tests import (

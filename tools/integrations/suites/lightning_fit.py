@@ -1,4 +1,6 @@
-"""Lightning's Trainer on two nodes with two processes each, and its error for another number."""
+"""Lightning's Trainer on two nodes with two processes each, and its error for another number of
+processes.
+"""
 
 import re
 import subprocess

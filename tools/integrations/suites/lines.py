@@ -1,5 +1,5 @@
-"""The sorted output of programs that run as one, with or without members' names before each
-line.
+"""Runs commands, and reads the sorted lines of their output. The names of members before the lines
+are removed.
 """
 
 import os
@@ -11,9 +11,9 @@ GANG = (f"{HERE}/phalanx", "run", "--gang")
 
 
 def lines(*command, of, **more):
-    """Return the lines that begin with the word `of`.
+    """Run a command, and return, sorted, the lines of its output that begin with the word `of`.
 
-    Fails, with all that was printed, when the command does.
+    If the command fails, this fails with the command's whole output.
     """
     env = {**os.environ, "PATH": f"{HERE}{os.pathsep}{os.environ['PATH']}", **more}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)

@@ -15,14 +15,14 @@ OPEN_MPI = {
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "OMPI_MCA_btl": "self,tcp",
 }
-"""Variables of Open MPI: it may run as root, and does not take one machine's memory for that of
-two nodes.
+"""Variables of Open MPI. They let it run as root, and keep it from using shared memory between the
+two nodes, which are on one machine.
 """
 
 
 def mpich(directory):
-    """Link MPICH's library under the name by which mpi4py's wheel looks for it, which Debian
-    lacks.
+    """Link MPICH's library under the name by which mpi4py's wheel looks for it. Debian does not
+    have that name.
     """
     for path in Path("/usr/lib").glob("*/libmpich.so.12"):
         (directory / "libmpi.so.12").symlink_to(path)

@@ -1,4 +1,4 @@
-"""Optuna's own tests of storages, over the journal in which the example keeps its study."""
+"""Optuna's own tests of storages, run on the journal in which the example keeps its study."""
 
 import pytest
 from optuna.storages import JournalStorage

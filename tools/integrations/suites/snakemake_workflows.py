@@ -1,4 +1,4 @@
-"""Snakemake's own workflows for executors, over Phalanx's."""
+"""Snakemake's own workflows for testing executors, run on Phalanx's executor."""
 
 import pytest
 from snakemake.common.tests import TestWorkflowsLocalStorageBase

@@ -1,15 +1,15 @@
-"""The steps of workflows in the suites of several hosts, and the machine on which they run."""
+"""The steps of workflows in the suites of several hosts, and the runtime on which they run."""
 
 import os
 
 import phalanx
 
 LICENSE = {"resources": {"license": 1}}
-"""Options that only a machine of `on_a_machine` can meet."""
+"""Options that only the runtime of `on_a_machine` can meet."""
 
 
 def on_a_machine():
-    """Run a fixture on a machine of this process with two CPUs and a license."""
+    """Run a fixture with a runtime in this process that has two CPUs and a license."""
     phalanx.init("local", num_cpus=2, **LICENSE)
     yield
     phalanx.shutdown()
@@ -28,8 +28,8 @@ def check_place(found):
 
 
 def succeed_third(directory):
-    """Fail at the first two tries, which are counted by files in an empty directory; then return
-    2.
+    """Fail at the first two tries, and return 2 at the third. The tries are counted by files in
+    `directory`, which is empty at first.
     """
     tries = len(list(directory.iterdir()))
     (directory / str(tries)).touch()

@@ -1,4 +1,4 @@
-"""submitit's tests of its local executor, over Phalanx's: on a cluster of one node."""
+"""submitit's tests of its local executor, run on Phalanx's executor and a cluster of one node."""
 
 import pytest
 from submitit.conftest import weird_tmp_path  # noqa: F401
@@ -8,8 +8,8 @@ from submitit.local import test_local as theirs
 from phalanx.adapters.submitit import PhalanxExecutor, PhalanxJob
 
 OF_PROCESSES = {"test_killed", "test_make_subprocess", "test_cancel", "test_long_running_job"}
-"""Tests of Popen objects and process ids of the local controller, which a cluster lacks; or slow
-ones.
+"""The tests that are left out: they need the Popen objects and process ids of the local controller,
+which a cluster lacks, or they are slow.
 """
 
 

@@ -1,4 +1,4 @@
-"""torchrun's elastic agents, one in each member of a gang: one is killed and comes back."""
+"""torchrun's elastic agents, one in each member of a gang. One agent is killed, and comes back."""
 
 import os
 import signal

@@ -1,4 +1,6 @@
-"""The same script under torchrun and as a gang: what its ranks find, and what they compute."""
+"""The same script under torchrun and as a gang: the variables that its ranks find, and the losses
+that they compute.
+"""
 
 import subprocess
 import sys

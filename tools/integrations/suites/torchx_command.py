@@ -1,4 +1,4 @@
-"""TorchX's own command over Phalanx's scheduler: what a user types, and what is printed."""
+"""TorchX's own command with Phalanx's scheduler: the words that a user types, and the output."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ def test_all_of_its_own_schedulers_are_registered():
 
 
 def test_its_own_schedulers_still_answer():
-    """Ask one by one: TorchX 0.7.0 cannot list all options where Ray is not installed."""
+    """Ask the schedulers one by one: without Ray, TorchX 0.7.0 cannot list all options."""
     for name in ("phalanx", "local_cwd", "slurm", "kubernetes"):
         assert f"{name}:" in torchx("runopts", name)
 
@@ -67,7 +67,7 @@ def test_cancel():
 
 
 def test_a_distributed_application_has_its_ranks():
-    """Two replicas; each finds its number, and the first one's address."""
+    """Run two replicas, which print their rank and the number of ranks."""
     say = ("utils.sh", "--num_replicas", "2", "sh", "-c", "echo rank $RANK of $WORLD_SIZE")
     one = handle(torchx("run", "--scheduler", "phalanx", "--wait", *say))
     shown = torchx("log", one)

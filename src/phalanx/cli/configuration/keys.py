@@ -29,7 +29,7 @@ _OBJECTS = frozenset({"resources", "placement", "system_config"})
 _FILES = frozenset({"token_file", "devices", "certificate", "key"})
 """The keys whose value is a path, which may be relative to the folder of the file."""
 _ELSEWHERE = {"token_file": "PHALANX_TOKEN_FILE"}
-"""The variables whose names do not have the usual form, by key."""
+"""By key: the environment variables whose names do not have the usual form."""
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -43,7 +43,7 @@ class Key(NamedTuple):
     kind: type
     is_list: bool
     settings: dict[str, Any]
-    """The settings of the option's declaration."""
+    """The settings with which the option was declared, such as `help`."""
 
     @property
     def path(self) -> str:

@@ -164,9 +164,9 @@ def _is_given(value: Any) -> bool:
 
 
 def _of_one_kind(found: dict[str, Setting], levels: list[dict[str, Setting]]) -> dict[str, Setting]:
-    """Remove the settings that do not fit the kind of start: a head, or a node that joins a
-    cluster. The first source with a setting of either kind decides the kind. So one file can serve
-    all machines of a cluster, and `--address` on the command line overrides the file.
+    """Return `found` without the settings that do not fit the kind of start: a head, or a node that
+    joins a cluster. The first source with `head` or `address` decides the kind. So one file can
+    serve all machines of a cluster, and `--address` on the command line overrides the file.
     """
     first = next((level for level in levels if "head" in level or "address" in level), {})
     kept = dict(found)

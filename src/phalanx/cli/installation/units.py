@@ -118,10 +118,10 @@ def launch_unit(service: Service) -> str:
 
 
 def jobs_unit() -> str:
-    """Return the text of the unit whose control group has the groups of all accounts.
+    """Return the text of the unit whose control group contains the control groups of all accounts.
 
-    It is no part of the unit of phalanx-launch, because systemd cannot start a unit again while
-    control groups with limits are below the unit's own.
+    This is a unit of its own because systemd cannot start phalanx-launch again while control groups
+    with limits are below the control group of phalanx-launch.
     """
     lines = [
         "[Unit]",

@@ -19,7 +19,9 @@ _LOADER = (
     "import json,sys; given=json.load(sys.stdin); names={}; exec(given['program'],names); "
     f"names['{machine_program.main.__name__}'](given['request'])"
 )
-"""Runs the program whose text arrives on standard input."""
+"""The text of a Python program that ssh starts on a machine. It runs another program, whose text
+arrives on standard input.
+"""
 _USUAL = ("BatchMode=yes", f"ConnectTimeout={CONNECT_S}", "ServerAliveInterval=15")
 """Options of ssh. The user's options come before these, and ssh takes the first of each name."""
 

@@ -60,15 +60,15 @@ class Place:
 
     @property
     def python(self) -> str:
-        """The Python of the current software. Its path stays the same after an upgrade."""
+        """The path of the Python of the linked software. It stays the same after an upgrade."""
         return os.path.join(self.venv, "bin", "python")
 
     def version(self, mark: str) -> str:
         return os.path.join(self.versions, mark)
 
     def linked(self) -> str:
-        """Return the mark of the software to which the current link leads; "" for any other
-        target.
+        """Return the mark of the software to which the link at `venv` leads; "" if there is no
+        link.
         """
         try:
             return os.path.basename(os.readlink(self.venv))
@@ -76,7 +76,7 @@ class Place:
             return ""
 
     def link(self, mark: str) -> None:
-        """Make the current link lead to this software."""
+        """Make the link at `venv` lead to the software with this mark."""
         if not mark or self.linked() == mark:
             return
         if os.path.lexists(self.venv) and not os.path.islink(self.venv):
@@ -163,8 +163,9 @@ def key_of(daemon: dict[str, Any]) -> str:
 
 
 def note_started(place: Place, package: str, options: str, kinds: Iterable[str]) -> None:
-    """Record the software and the options of daemons. The recorded options of a daemon that was
-    only restarted are kept.
+    """Record the software and options of the running daemons. Daemons of these `kinds` get
+    `package` and `options`; all others keep their records. If `options` is empty, as after a
+    restart, recorded options are kept.
     """
     found = {}
     for one in daemons(place):
@@ -205,7 +206,9 @@ def prepare(place: Place, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def install(place: Place, request: dict[str, Any]) -> dict[str, Any]:
-    """Install software beside older software, so that running processes keep their files."""
+    """Install software in a directory of its own, so that running processes keep the files of older
+    software.
+    """
     mark, target = request["mark"], place.version(request["mark"])
     uploads = os.path.join(place.folder, mark)
     os.makedirs(place.versions, mode=0o755, exist_ok=True)
@@ -230,7 +233,9 @@ def install(place: Place, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def tidy(place: Place, mark: str) -> None:
-    """Delete software that is neither new nor in use on a machine that shares the home."""
+    """Delete all installed software except three kinds: the software `mark`, the linked software,
+    and software that daemons on any machine with this home run.
+    """
     keep = {mark, place.linked()}
     for path in glob.glob(os.path.join(glob.escape(place.folder), "*.json")):
         with contextlib.suppress(OSError, ValueError), open(path) as file:

@@ -42,11 +42,11 @@ class Found(NamedTuple):
     """The state in which a machine was found."""
 
     package: str = ""
-    """The mark of the software at the place of the file; empty for no software, or for software
-    that `phalanx up` did not put there.
+    """The mark of the software to which the link at the place of installation leads; empty if there
+    is no such link, or if `phalanx up` did not make the link.
     """
     installed: frozenset[str] = frozenset()
-    """The marks of all software that is installed there, and can be used at once."""
+    """The marks of all software that is installed there completely."""
     protocols: Mapping[str, int] = {}
     """The protocol versions of the installed software, by the software's marks."""
     token: str = ""
@@ -89,18 +89,20 @@ class Plan(NamedTuple):
 
 
 class Task(NamedTuple):
-    """The wish of a person."""
+    """The request of a person to `phalanx up`."""
 
     wanted: str
-    """The mark of the software of the file; empty if the file names none."""
+    """The mark of the software that the cluster's file names; empty if the file names none."""
     names: frozenset[str]
     """The machines to look after."""
     upgrades: bool = False
-    """Whether other software of running daemons is replaced."""
+    """Whether daemons that run other software are restarted with the wanted software."""
 
 
 def mark(*parts: str | bytes) -> str:
-    """Return a short text that identifies contents: other contents have another text."""
+    """Return a short text that identifies the contents `parts`. Different contents have different
+    marks.
+    """
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -230,7 +232,7 @@ def _strangers(cluster: Cluster, name: str, found: Found) -> list[str]:
 
 
 def _foreign_token(cluster: Cluster, name: str, found: Mapping[str, Found]) -> list[str]:
-    """Return a refusal if the machine has the token of another cluster."""
+    """Return a refusal if the machine has a token that may belong to another cluster."""
     one, source = found[name], _source(cluster, found)
     if name == source or one.token in ("", one.own_token, found[source].token):
         return []
@@ -264,11 +266,11 @@ def _lacks(found: Found, task: Task) -> bool:
 
 
 def _differs(cluster: Cluster, found: Found, task: Task) -> bool:
-    """Whether daemons of the cluster run other software than the wanted one, as far as known.
+    """Whether daemons of the cluster on this machine run other software than the wanted one.
 
-    A link to other software counts, too. In that case an upgrade failed between the link and the
-    daemon's new process, so the daemon may have read modules of both releases, and started workers
-    of both.
+    Daemons whose software is unknown do not count. A link that leads to other software counts, too:
+    such a link remains when an upgrade has failed after it changed the link and before it restarted
+    the daemon. The daemon may then have read modules of both releases, and started workers of both.
     """
     if not task.wanted:
         return False
@@ -294,8 +296,8 @@ def options_mark(cluster: Cluster, name: str, kind: str) -> str:
 
 
 def _without_token(cluster: Cluster, found: Mapping[str, Found], mine: list[str]) -> list[str]:
-    """Return the machines that lack the token of the head. In a new cluster no machine has a token
-    yet.
+    """Return the machines that lack the head's token. In a new cluster, these are all machines
+    except the one that will make the token.
     """
     source = _source(cluster, found)
     token = found[source].token

@@ -87,7 +87,9 @@ _USUAL = "state"
 
 
 def asked_for(words: Mapping[str, str]) -> Asked:
-    """Read the parameters of an address; `range` is the time range of the stream of tasks."""
+    """Return the sort order and filters that an address asks for. The filter `range` is the time
+    range of the stream of tasks.
+    """
     return asked(words, ("q", "state", "range"), _USUAL)
 
 

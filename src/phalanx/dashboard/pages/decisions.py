@@ -64,7 +64,9 @@ class CyclePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cycle_page(snapshot: ClusterSnapshot, found: Sequence[CycleInfo]) -> CyclePage:
-    """Return the page of the last of one or two cycles."""
+    """Return the page of the last cycle in `found`. The page compares this cycle with the one
+    before it, if `found` has two.
+    """
     names = {row.node_id: row.hostname or row.host for row in snapshot.status.nodes}
     jobs = {f"{job.namespace}/{job.name}": job for job in snapshot.jobs}
     lines = []

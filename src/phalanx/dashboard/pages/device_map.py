@@ -32,14 +32,16 @@ _STEP = 5
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A holder of devices: a job, or a gang of a program."""
+    """A holder of devices: a job, or a gang of a program. The looks are numbers from
+    `styles.Looks`.
+    """
 
     name: str
     queue: str
     job: str
     """The job, as NAMESPACE/NAME; empty for a gang of a program."""
     look: int
-    """The look of the holder, and the look of its queue (`styles.Looks`)."""
+    """The look of the holder. `queue_look`: the look of its queue."""
     queue_look: int
 
 
@@ -164,8 +166,8 @@ def left_of(row: NodeInfo) -> Iterator[tuple[int, int]]:
 def _holders(
     nodes: Sequence[NodeInfo], holding: Holding
 ) -> tuple[list[GangInfo], dict[str, set[str]]]:
-    """Return the gangs that hold devices, oldest first, and the neighbours of each: the gangs on
-    the same node or on the next node.
+    """Return the gangs that hold devices, oldest first, and the neighbours of each gang by its
+    group: the gangs on the same node, or on the node before or after it.
     """
     found: dict[str, GangInfo] = {}
     near: dict[str, set[str]] = {}

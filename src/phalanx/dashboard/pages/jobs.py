@@ -91,7 +91,7 @@ class LastLines(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LAST_BYTES = 8_192
-"""The number of bytes at the end of an output in which its last lines are searched."""
+"""The number of bytes at the end of an output from which its last lines are taken."""
 _LAST_LINES = 12
 _FAILED = frozenset({st.FAILED, st.TIMED_OUT, st.DEADLINE})
 
@@ -106,7 +106,9 @@ def first_failed(job: JobDescription) -> MemberInfo | None:
 
 
 def last_lines(member: str, text: str) -> LastLines | None:
-    """Return the last lines of an output that `text` ends; None for an empty output."""
+    """Return the last lines of a member's output; None for an empty output. `text` is the end of
+    that output.
+    """
     lines = text.rstrip().splitlines()[-_LAST_LINES:]
     return LastLines(member=member, text="\n".join(lines)) if lines else None
 
@@ -136,7 +138,7 @@ def job_page(
     uses: Sequence[DrawnMember] = (),
     last: LastLines | None = None,
 ) -> JobPage:
-    """Return the last lines of an output whose end is `text`; None for an empty output."""
+    """Return the page of a job. `why`: the explanation why the job waits, if it waits."""
     is_over = job.finished is not None or job.state in st.FINISHED
     actions = []
     if not is_over:

@@ -24,17 +24,19 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     """For a member: NAMESPACE/NAME of its job; otherwise empty."""
     pid: int
     began: float
-    """In seconds since the epoch."""
+    """The time at which the process began, in seconds since the epoch."""
     cpus: float | None
     memory: float | None
 
 
 class NodeUsePage(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a node's page that the node itself answers."""
+    """The part of a node's page that needs an answer of the node itself."""
 
     charts: list[Chart]
     processes: list[Process]
-    """The processes: members first, then the others, the largest first."""
+    """The processes: members before all others. In both groups, the process with the most memory
+    comes first.
+    """
     processes_in_all: int
     span: str
 

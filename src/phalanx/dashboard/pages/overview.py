@@ -35,13 +35,15 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     words: str
     is_same: bool = True
-    """Whether the sentence holds for all these jobs. If not, it is the sentence of the first
+    """Whether all these jobs have the reason `words`. If not, `words` is the reason of the first
     job.
     """
 
 
 class QueueWork(msgspec.Struct, frozen=True, kw_only=True):
-    """The running and waiting jobs of one queue; the most frequent reasons come first."""
+    """The running and waiting jobs of one queue, and the reasons why they wait, the most frequent
+    first.
+    """
 
     name: str
     running: int

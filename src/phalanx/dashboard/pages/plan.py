@@ -18,8 +18,8 @@ from phalanx.observe.plan_range import ALL, RANGES_S, length_of, usual_range
 NODES = 60
 STARTS = 100
 _SLOT_PX, _FEW_PX, _ALONE_PX = 7, 13, 16
-"""Three heights in pixels: of one device's part of a bar in a drawing of many lanes, of the same
-part in a drawing of at most FEW lanes, and of a bar that holds a whole lane.
+"""The height in pixels of a slot of a lane, which stands for one device: in a drawing of many
+lanes, in a drawing of at most FEW lanes, and in a lane of at most two slots.
 """
 FEW = 8
 _NAMED_PX = 12

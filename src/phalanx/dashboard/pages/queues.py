@@ -83,7 +83,8 @@ def queues(snapshot: ClusterSnapshot) -> QueueTree:
 
 
 def _own_counts(snapshot: ClusterSnapshot) -> dict[str, tuple[int, int]]:
-    """Return the numbers of waiting and of running jobs in each queue, and of gangs of programs.
+    """Return (waiting, running) for each queue: how many jobs, and how many gangs of programs, wait
+    and run in it.
 
     The head's counts by phase differ from these numbers: a held job has no gang yet, and an array
     has a gang for each array task.
@@ -101,8 +102,8 @@ def _own_counts(snapshot: ClusterSnapshot) -> dict[str, tuple[int, int]]:
 def _counts(
     below: Mapping[str, list[QueueInfo]], own_counts: Mapping[str, tuple[int, int]]
 ) -> dict[str, tuple[int, int]]:
-    """Return the numbers of waiting and of running gangs and jobs in each queue, including the
-    queues below it.
+    """Return (waiting, running) for each queue, like `_own_counts`, but including the queues below
+    it.
     """
     found: dict[str, tuple[int, int]] = {}
     stack = [(queue, False) for queue in below.get(ROOT, [])]

@@ -25,7 +25,7 @@ _PREFIX_DIGITS = 12
 its node's id.
 """
 _SHOWN_PART = 0.5
-"""If no range is given, the axis shows at least this fraction of the attempts."""
+"""If the viewer gives no range, the axis shows at least this fraction of the attempts."""
 _LEAST = 0.25
 """The smallest width of a bar in hundredths of the axis. Narrower neighbouring bars are joined."""
 
@@ -198,7 +198,7 @@ def function_of(row: Mapping[str, Any]) -> str:
 
 
 def _usual(attempts: list[_Attempt], now: float) -> str:
-    """Return the shortest range that shows enough of the attempts."""
+    """Return the shortest range that shows at least the fraction `_SHOWN_PART` of the attempts."""
     ages = sorted(now - one.end for one in attempts)
     if not ages:
         return "1m"

@@ -40,7 +40,9 @@ class WhatIfPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def supposition(words: Mapping[str, str]) -> Supposition:
-    """Read an address's parameters. Raises ValueError for a manifest that is too long."""
+    """Return the supposed change that an address describes. Raises ValueError for a manifest that
+    is too long.
+    """
     manifest = words.get("manifest", "").strip()
     if len(manifest) > MAX_MANIFEST:
         raise ValueError(

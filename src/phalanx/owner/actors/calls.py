@@ -62,7 +62,7 @@ from phalanx.protocol.requests.actors import WatchActor
 from phalanx.protocol.wire_errors import code_of
 
 _FLUSH_FROM = 64
-"""When this number of messages waits on a connection, they are sent at once."""
+"""When more than this number of messages wait on a connection, they are sent immediately."""
 
 
 class Calls:
@@ -171,7 +171,7 @@ class Calls:
         keep: Any,
         parent: Parent | None,
     ) -> ObjectRef[Any]:
-        """Call a method that has one result, without references among its arguments. Returns the
+        """Call a method that has one result. The arguments contain no references. Returns the
         reference to the result.
         """
         number = next(self._numbers)
@@ -204,7 +204,7 @@ class Calls:
         return ref
 
     def pump_growing(self) -> None:
-        """Send the calls that wait to be sent together with further calls."""
+        """Send the calls that were held back so that further calls could be sent with them."""
         while self.growing:
             self.growing.pop().pump()
 
@@ -220,7 +220,7 @@ class Calls:
         self.start(call)
 
     def start(self, call: PendingCall) -> None:
-        """Queue the call at its actor. It is sent once its inputs are here."""
+        """Queue the call at its actor. It is sent when its inputs are here."""
         self.by_number[call.number] = call
         if call.inputs is None:
             call.actor.submit(call)
@@ -293,7 +293,9 @@ class Calls:
             self._outbox.flush_later(connection)
 
     def fail_call(self, call: PendingCall, actor: ActorClient) -> None:
-        """Fail a call of a dead actor. If the actor may be dead, wait for news of it first."""
+        """Fail a call whose actor is dead. If it is unknown whether the actor is dead, wait for
+        news of the actor first.
+        """
         if actor.state == DEAD:
             self._record_failure(call, "ACTOR_DIED")
             self._end(call, failures.failed(_death_of(actor)))
@@ -343,8 +345,9 @@ class Calls:
         return True
 
     def done_together(self, connection: Connection, message: Results, at: int) -> int:
-        """Deliver the results in a message from position `at` on, as far as their calls are part of
-        one burst. Returns their number; 0 if the first call has a record.
+        """Deliver the results in a message, from position `at` on, to calls of one burst. Stop at
+        the first result whose call is not in that burst. Returns how many results were delivered: 0
+        if the first call has a record of its own.
         """
         first, most = message.first + at, len(message.values) - at
         burst = self.by_number.burst_of(first)
@@ -370,8 +373,8 @@ class Calls:
         return len(done)
 
     def _answered(self, connection: Connection, message: Done | Failed) -> PendingCall | None:
-        """Return the call that a message answers, if the message came over the connection of that
-        call.
+        """Return the call that a message answers; None unless the message came over the connection
+        of that call. The call then no longer counts as unanswered.
         """
         call = self.by_number.get(message.number)
         if call is None or call.actor.connection is not connection:

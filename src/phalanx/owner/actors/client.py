@@ -23,8 +23,8 @@ from phalanx.owner.work_queue import LOOK_AFTER, WorkQueue
 from phalanx.protocol.messages import Payload
 
 ENDS_TO_GO_ALONE = 3
-"""How often an actor may end while a call runs, or may be running, before the call is sent last and
-alone.
+"""After an actor has ended this many times while a call ran or may have run, the call is sent last
+and alone.
 
 The other calls then run first, and it becomes clear which call ends the actor.
 """
@@ -283,7 +283,7 @@ class ActorClient:
         return name, about
 
     def submit(self, call: PendingCall) -> None:
-        """Queue the call. If the actor is dead, fail the call at once."""
+        """Queue the call. If the actor is dead, fail the call immediately."""
         if self.state == DEAD or (self.state == RESTARTING and call.retries == 0 and self.worker):
             # As in Ray, a call that may not be sent twice does not wait for an actor to come back.
             # It does wait for an actor that has not existed before, because nothing can have run on

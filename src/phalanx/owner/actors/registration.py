@@ -1,4 +1,4 @@
-"""Registers actors with the head, once the arguments of their constructors are here."""
+"""Registers actors with the head, when the arguments of their constructors are here."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Registration:
         inputs: list[ObjectRef[Any]] | None,
         pins: list[Any] | None,
     ) -> ActorClient:
-        """Return the client of an actor that will be registered. Calls can be queued at once.
+        """Return the client of an actor that will be registered. Calls can be queued immediately.
 
         `inputs` and `pins` belong to the arguments of the actor's constructor; see PendingWork.
         """
@@ -98,7 +98,7 @@ class Registration:
         inputs: list[ObjectRef[Any]] | None,
         spec: ActorSpec,
     ) -> None:
-        """Register an actor once all inputs are here. Until then, announce it."""
+        """Register an actor when all inputs are here. Until then, announce it."""
         missing = [ref for ref in inputs or () if ref._value is None]
         if not missing:
             self._register(client, creation, inputs, spec)

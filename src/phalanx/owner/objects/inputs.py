@@ -23,7 +23,7 @@ class Inputs:
         self._objects = objects
 
     def wait(self, work: PendingWork, on_ready: Callable[[Any], None]) -> bool:
-        """Call `on_ready(work)` once all inputs are here.
+        """Call `on_ready(work)` when all inputs are here.
 
         If all inputs are here already, returns False and does not call `on_ready`. Nothing is
         fetched before `fetch` is called.

@@ -28,7 +28,7 @@ class Lending:
         self._counts: dict[int, dict[bytes, int]] = {}
         self._uncertain: dict[bytes, dict[int, ObjectRef[Any]]] = {}
         """For each borrower whose connection ended: the objects that it held then. They are kept
-        until it declares which of them it still holds.
+        until the borrower declares which of them it still holds.
         """
         self._declared: dict[bytes, dict[int, int]] = {}
         """For each borrower: the registrations of its latest declaration that were not undone yet.

@@ -176,8 +176,8 @@ class Awaited:
             self._source = _source(ref._owner, ref)
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """Return the reference to the object, from the source that applies now: another source
-        replaces this one once the object is ready.
+        """Return the reference to the object. Before the object is ready, this is the kept
+        reference. Afterwards, it comes from the source that fits the object's value.
         """
         return self._source.revive(export)
 
@@ -427,7 +427,7 @@ class Remembered:
         self.attempt += 1
 
     def renew(self, inputs: list[ObjectRef[Any]] | None, pins: list[Any] | None) -> PendingWork:
-        """Return the work for its next run."""
+        """Return new work that runs this work once more."""
         work = self.recipe.renew(self.number, self.args)
         work.inputs, work.pins = inputs, pins
         work.retries, work.attempt = self.retries, self.attempt

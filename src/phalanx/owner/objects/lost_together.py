@@ -70,9 +70,9 @@ class Maker(Protocol):
 def note_lost(ref: ObjectRef[Any], record: Maker) -> None:
     """Note that `ref`, which `record` can make again, is lost.
 
-    Each ancestor that the program no longer holds gets the note, at the work that made it. If an
-    ancestor has a note already, its own ancestors were visited before. So a lineage that many
-    objects share is visited once.
+    At each ancestor that the program no longer holds, `ref` joins the group of the lost results
+    that depend on this ancestor. If an ancestor has a group already, its own ancestors have been
+    visited. So a lineage that many objects share is visited only once.
     """
     group: LostTogether | None = None
     todo = [record]
@@ -89,8 +89,8 @@ def note_lost(ref: ObjectRef[Any], record: Maker) -> None:
 
 
 def take_others(record: Maker) -> list[ObjectRef[Any]]:
-    """Return the other lost results that depend on an argument which must be made again for
-    `record`. Each result is returned once.
+    """Return the lost results that depend on an argument which must be made again for `record`.
+    Each call returns only results that no earlier call has returned.
     """
     found: list[ObjectRef[Any]] = []
     for parent in record.gone_parents():

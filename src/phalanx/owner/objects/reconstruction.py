@@ -54,8 +54,8 @@ class RemadeStream:
         """The number of the first item's object, minus one."""
 
     def slot(self, index: int) -> ObjectRef[Any]:
-        """Return the reference of item `index` if the item is lost; otherwise a reference that is
-        dropped at once.
+        """Return the reference of item `index` if the item is lost; otherwise a new reference,
+        which nobody keeps.
         """
         return _wanted(self._record, self.first + index)
 
@@ -122,7 +122,9 @@ class Reconstruction:
         return record
 
     def finished(self, work: PendingWork) -> None:
-        """Handle the end of work. Call this before its references are completed."""
+        """Handle the end of work. Call this before the references to the work's results are
+        completed.
+        """
         run = self.running.pop(work.number, None)
         if run is not None:
             run.record.retries = work.retries
@@ -131,7 +133,7 @@ class Reconstruction:
                 self.need(ref)
 
     def cancelled(self, work: PendingWork) -> None:
-        """Forget a generator that was cancelled. The items that it has given are not made again."""
+        """Forget a cancelled generator. The items that it has yielded are not made again."""
         if work.number in self.running:
             self.lineage.cancelled(work.number)
 
@@ -224,8 +226,8 @@ class Reconstruction:
 
 
 def _wanted(record: Remembered, number: int) -> ObjectRef[Any]:
-    """Return the reference of result `number` if the result is lost; otherwise a reference that is
-    dropped at once.
+    """Return the reference of result `number` if the result is lost; otherwise a new reference,
+    which nobody keeps.
     """
     ref = record.refs.get(number)
     if ref is not None and ref._value is None and type(ref._hold) is LostHold:

@@ -61,8 +61,8 @@ class References:
     # ---- references that arrive --------------------------------------------------------------
 
     def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return this process's reference to an object. If it is new, this process registers as a
-        borrower with the object's owner.
+        """Return this process's reference to an object. If the process is not yet registered as a
+        borrower with the object's owner, register it.
         """
         return self._adopt_result(owner, number, b"")
 
@@ -80,8 +80,8 @@ class References:
         return ref
 
     def adopt_for_task(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return a reference as `adopt` does, but without registering: another process keeps the
-        object alive for now (see `keep`).
+        """Return a reference as `adopt` does, but without registering. For now, another process
+        keeps the object alive; `keep` registers later.
         """
         if owner == self._me:
             mine = self.lending.exported.get(number)
@@ -146,7 +146,9 @@ class References:
             self.lending.exported[ref._number] = ref
 
     def lend_to(self, refs: Sequence[ObjectRef[Any]], borrower: bytes) -> None:
-        """Register `borrower` at once for the references in a value that it will keep."""
+        """Register `borrower` for the references in a value that it will keep, without waiting for
+        its message.
+        """
         for ref in refs:
             if ref._owner == self._me:
                 self.lending.add(ref._number, borrower)
@@ -168,8 +170,8 @@ class References:
                 self._outbox.post(connection, Unborrow([(number, count)]))
 
     def read_from(self, prefix: bytes) -> list[str]:
-        """Return the files of a node that this process may be reading without their owners'
-        knowledge.
+        """Return the files of a node that this process may be reading. The owners of the files need
+        not know that.
         """
         values = [ref._value for ref in list(self._borrowed.values())]
         names = [v.data.decode() for v in values if type(v) is Value and v.kind == SHARED]

@@ -20,7 +20,7 @@ class Syncs:
         self._open: dict[int, tuple[bytes, Callable[[], None]]] = {}
 
     def after(self, processes: set[bytes], action: Callable[[], None]) -> None:
-        """Run `action` once these processes have handled everything that was sent to them so far.
+        """Run `action` when these processes have handled everything that was sent to them so far.
 
         Processes that are gone are not waited for.
         """

@@ -132,8 +132,8 @@ class ObjectTable:
     ) -> None:
         """Set the value of an object, and notify its waiters.
 
-        `source`: the process that made the value. It has registered this process as a borrower of
-        those of its own objects that are in the value. `maker` can make the value again.
+        `source`: the process that made the value. It owns some of the references in the value, and
+        has registered this process as a borrower of those. `maker` can make the value again.
         """
         if ref._value is not None:
             # the value came twice, and the first one stays
@@ -155,7 +155,7 @@ class ObjectTable:
 
     def complete_all(self, refs: list[ObjectRef[Any]], values: list[bytes]) -> None:
         """Set the values of objects of this process that are plain pickles, and notify their
-        waiters: each waiter once for all its objects.
+        waiters. If successive objects have the same waiter, it is notified once, with their number.
         """
         shared: Any = None
         count = 0
@@ -192,8 +192,8 @@ class ObjectTable:
             self._on_stored(ref, payload, source)
 
     def discard(self, payload: Payload, source: bytes, task: int) -> None:
-        """Release everything that a value holds, because nobody wants it. The process `source` made
-        it for `task`.
+        """Release everything that a value holds, because nobody wants the value. The process
+        `source` made the value for task number `task`.
         """
         self.complete(make_ref(self._me, task << INDEX_BITS), payload, source)
 
@@ -215,14 +215,14 @@ class ObjectTable:
         return payload
 
     def add_waiter(self, ref: ObjectRef[Any], waiter: Any) -> None:
-        """Call `waiter.notify(failed)` once the object is ready."""
+        """Call `waiter.notify(failed)` when the object is ready."""
         ref._waiters = [waiter] if ref._waiters is None else [*ref._waiters, waiter]
 
     # ---- values are asked for ----------------------------------------------------------------
 
     def fetch(self, ref: ObjectRef[Any]) -> None:
-        """Request the value of an object: a borrowed object is requested from its owner, once; a
-        lost object of this process is made again.
+        """If an object has no value, request the value from the object's owner, unless a request is
+        open. If the object belongs to this process and is lost, it is made again.
         """
         owner = ref._owner
         if ref._value is not None:
@@ -319,8 +319,8 @@ class ObjectTable:
             connection.post(self._question(ref))
 
     def process_gone(self, process: bytes, unreached: str = "") -> None:
-        """Fail the objects of a process that has died or, if `unreached`, could not be reached for
-        too long.
+        """Fail the objects that this process awaits from a process that has died. If `unreached` is
+        not empty, it is the reason why that process could not be reached for too long.
         """
         for ref in self._fetching.pop(process, {}).values():
             self._owner_died(ref, unreached)

@@ -1,4 +1,6 @@
-"""Reports failures that nobody has read, once each, because silence looks like success."""
+"""Reports each failure that nobody has read, once. Without a report, the program would seem to
+succeed.
+"""
 
 from __future__ import annotations
 

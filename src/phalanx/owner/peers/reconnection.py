@@ -174,7 +174,7 @@ class Reconnection:
     def _ask_unsure_borrowers(self, now: float) -> None:
         """Ask borrowers which objects they hold, if their declaration may have been lost.
 
-        A declaration is lost if both sides dial and one of the two connections ends at once.
+        A declaration is lost if both sides dial and one of the two connections ends immediately.
         """
         unsure = frozenset(self._references.lending.unsure())
         for process in sorted(unsure & self._unsure):

@@ -71,8 +71,9 @@ class Redialling:
         entry.dial_at = dial_at
 
     def unsent(self, process: bytes) -> list[Message]:
-        """Return the messages that must be sent first over a new connection, which may not be
-        established yet.
+        """Remove and return the messages that must be sent first over a new connection. The
+        connection may not be established yet. Until its outcome is known, the process is not
+        dialled again.
         """
         entry = self._unreached.get(process)
         if entry is None:

@@ -36,8 +36,8 @@ def error_of(
 ) -> PhalanxError:
     """Return the error of a task of `owner` that will not run again.
 
-    `kind`: cancelled, refused, NODE_DEATHS, or how the task's worker ended. `refusal`: the code of
-    the error with which the node refused the task.
+    `kind`: cancelled, refused, NODE_DEATHS, PARENTS_KILLED, or how the task's worker ended.
+    `refusal`: the code of the error with which the node refused the task.
     """
     name = task.template.name
     if kind == "cancelled":

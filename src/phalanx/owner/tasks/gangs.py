@@ -89,7 +89,7 @@ class OwnedGangs:
         inputs: list[ObjectRef[Any]] | None,
         pins: list[Any] | None,
     ) -> list[PendingTask]:
-        """Run a gang's tasks once the gang is placed. Returns the tasks, in the order of the
+        """Run a gang's tasks when the gang is placed. Returns the tasks, in the order of the
         members.
 
         Each task must have at least one result.
@@ -99,7 +99,7 @@ class OwnedGangs:
         return tasks
 
     def begin(self, group: GangId, tasks: list[PendingTask], min_members: int) -> None:
-        """Run new tasks once their gang is placed."""
+        """Run new tasks when their gang is placed."""
         for task in tasks:
             self._tasks.hold_back(task)
         gang = OwnedGang(group, tasks, min_members)
@@ -108,7 +108,7 @@ class OwnedGangs:
         self._requests.call_async(WaitGroup(group), partial(self._placed, gang))
 
     def group_of(self, ref: ObjectRef[Any]) -> bytes | None:
-        """Return the group of the gang whose task makes this reference; None once the task has
+        """Return the group of the gang whose task makes this reference; None after the task has
         ended.
         """
         found = [m for m in ref._waiters or () if isinstance(m, _Member)]
@@ -154,7 +154,9 @@ class OwnedGangs:
             self._tasks.machine.forget(task.key)
 
     def _fail_others(self, gang: OwnedGang, value: Any) -> None:
-        """Fail the members that still run. The loss of the gang's places ends them."""
+        """Fail the members that have no result yet. Those that run end because the gang loses its
+        places.
+        """
         assert type(value) is Value
         assert value.kind == FAILED
         machine = self._tasks.machine

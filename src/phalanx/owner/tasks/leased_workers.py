@@ -128,8 +128,9 @@ class LeasedWorkers:
     def finished_burst(
         self, connection: Connection, first: int, most: int, now: float
     ) -> TaskBurst | None:
-        """Remove tasks that have ended from their worker: task `first` and the tasks that follow it
-        in its burst, at most `most` in all. Returns None if the first task is in no burst.
+        """Remove tasks that have ended from their worker, and return them as a burst: task `first`
+        and the tasks that follow it in its burst, at most `most` in all. Returns None if the first
+        task is in no burst.
         """
         for worker in self._by_connection.get(connection, ()):
             burst = self._machine.finished_burst(worker, first, most, now)
@@ -140,8 +141,8 @@ class LeasedWorkers:
         return None
 
     def returned(self, connection: Connection, numbers: list[int]) -> list[int]:
-        """Handle tasks that a worker returns because it has not started them. Returns those that
-        were really sent to it.
+        """Handle tasks that a worker returns because it has not started them. Returns the numbers
+        of those that were really sent to that worker.
         """
         back = []
         for worker in list(self._by_connection.get(connection, ())):
@@ -192,7 +193,8 @@ class LeasedWorkers:
         worker.
 
         A process between here and the worker may be paused for a while. If no worker of the class
-        can be reached for longer than that, the class's tasks are retried as after a death.
+        could be reached for GIVE_UP_S seconds, the tasks are retried as after the death of a
+        worker.
         """
         if worker.died is not None or not worker.inflight:
             return False

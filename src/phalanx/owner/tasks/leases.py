@@ -36,12 +36,12 @@ from phalanx.protocol.node_messages import OVER, PARENT
 NODE = "node"
 """The kind of the end of a worker that was lost together with the connection to its node."""
 PARENTS_KILLED = "parents killed"
-"""The kind of failure of a task that has killed its parent process too often."""
+"""The kind of failure of a task that has killed its worker's parent process too often."""
 NODE_DEATHS = "node deaths"
 """The kind of failure of a task under which too many nodes died."""
 FIRST_REST_S = 0.05
-"""Seconds for which a task rests before its second retry. The first retry comes at once, and each
-later rest is twice as long as the one before.
+"""Seconds for which a task rests before its second retry. The first retry comes immediately, and
+each later rest is twice as long as the one before.
 """
 LONGEST_REST_S = 1.0
 """The longest rest, in seconds, before the retry of a task that raised an error."""
@@ -54,9 +54,9 @@ IDLE_RETURN_S = 0.3
 IDLE_WANTED_S = 0.02
 """Seconds after which an idle worker is returned if waiting tasks could use its resources.
 
-While the node seems full, owners do not ask it for workers for those tasks. So it would not know
-that it has to take this worker back. A worker with a resource that a user has defined is always
-returned this soon. So readers of the free resources see that resource as free, as in Ray.
+While the node seems full, owners do not ask it for workers for those tasks. So the node would not
+know that it has to take the idle worker back. A worker with a resource that a user has defined is
+always returned this soon, so that readers see this resource as free, as in Ray.
 """
 SLOW_HEAD_S = 0.02
 """Seconds for which a worker's first task may run before the tasks behind it are recalled."""
@@ -84,7 +84,7 @@ class Effects(Protocol):
     def send_tasks(
         self, worker: LeasedWorker, tasks: list[PendingTask | TaskBurst], urgent: bool
     ) -> None:
-        """Send these tasks, in order: with `urgent` at once, otherwise with the next flush."""
+        """Send these tasks, in order: with `urgent` immediately, otherwise with the next flush."""
         ...
 
     def recall(self, worker: LeasedWorker) -> None:
@@ -92,7 +92,9 @@ class Effects(Protocol):
         ...
 
     def want_workers(self, scheduling_class: SchedulingClass, count: int) -> None:
-        """Tell the node how many more workers this class would use; OVER if the class is over."""
+        """Tell the node how many more workers this class would use. `count` is OVER if no more
+        tasks of the class will come.
+        """
         ...
 
     def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
@@ -102,7 +104,7 @@ class Effects(Protocol):
     def fail(self, task: PendingTask, kind: str, reason: str) -> None:
         """Fail a task that will not run, or will not run again.
 
-        `kind`: cancelled, refused, NODE_DEATHS, or how the task's worker ended.
+        `kind`: cancelled, refused, NODE_DEATHS, PARENTS_KILLED, or how the task's worker ended.
         """
         ...
 
@@ -160,7 +162,8 @@ class TaskMachine:
     def forget(self, key: ClassKey) -> None:
         """Note that no more tasks of this class will come.
 
-        Once its last worker was returned, the class is forgotten, by the node, too.
+        When the last worker of the class has been returned, the owner and the node forget the
+        class.
         """
         found = self.classes.get(key)
         if found is None or found.queue.size:
@@ -174,7 +177,7 @@ class TaskMachine:
             self._effects.want_workers(found, OVER)
 
     def enqueue(self, task: PendingTask) -> None:
-        """Queue a task whose inputs are here. It is sent at once only if a worker is idle."""
+        """Queue a task whose inputs are here. It is sent immediately only if a worker is idle."""
         latest = self._latest
         if latest is not None and latest[0] is task.key:
             scheduling_class = latest[1]
@@ -229,7 +232,9 @@ class TaskMachine:
         return True
 
     def _queued(self, scheduling_class: SchedulingClass) -> None:
-        """Look at a queue that has got one more task, if a worker is idle or if it is time."""
+        """Distribute a queue that has just got one more task, if a worker is idle, if no worker was
+        requested yet, or if the queue has grown enough.
+        """
         if scheduling_class.idle or not (scheduling_class.workers or scheduling_class.announced):
             self.pump(scheduling_class)
         else:
@@ -353,9 +358,9 @@ class TaskMachine:
     def finished_burst(
         self, worker: LeasedWorker, first: int, most: int, now: float
     ) -> TaskBurst | None:
-        """Remove tasks whose results have come from their worker's pipeline: task `first` and the
-        tasks that follow it in its burst, at most `most` in all. Returns None if the first task is
-        in no burst.
+        """Remove tasks whose results have come from their worker's pipeline, and return them as a
+        burst: task `first` and the tasks that follow it in its burst, at most `most` in all.
+        Returns None if the first task is in no burst.
         """
         burst = worker.inflight.finish(first, most)
         if burst is None:
@@ -387,8 +392,9 @@ class TaskMachine:
     def retry_later(
         self, task: PendingTask, reason: str, now: float, longest_s: float = LONGEST_REST_S
     ) -> None:
-        """Retry a task that raised an error. The first retry is at once; before each later retry,
-        the task rests for a longer time, in which the cause of the error may disappear.
+        """Retry a task that raised an error or lost its worker. The first retry is immediate.
+        Before each later retry, the task rests for a longer time, in which the cause of the failure
+        may disappear.
         """
         rest_s = pause_s(task.attempt + 1, FIRST_REST_S, longest_s)
         if not rest_s:
@@ -431,7 +437,9 @@ class TaskMachine:
             self.dirty.add(scheduling_class.number)
 
     def withdraw(self, task: PendingTask) -> bool:
-        """Remove a task from its queue, or from its rest. Returns False if it is in neither."""
+        """Remove a task from its queue or, if it rests before a retry, from the resting tasks.
+        Returns False if it is in neither.
+        """
         try:
             self.class_of(task.key).queue.remove(task)
         except ValueError:

@@ -117,8 +117,8 @@ class Locality:
         self._dead.add(prefix.hex())
 
     def waited_for(self, tasks: Iterable[PendingTask]) -> None:
-        """Record that a reader here waits. It counts once for each task that runs near its
-        arguments.
+        """Record, for each of these tasks that is to run near its arguments, that a reader here
+        waits.
         """
         for task in tasks:
             if task.key is not task.template.key:

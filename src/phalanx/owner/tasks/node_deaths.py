@@ -2,8 +2,8 @@
 is not retried.
 
 An owner first loses the connection to the node, and with it the worker. Later the head reports
-whether that node is dead, and why. After a first loss, the task runs again at once. After a second
-loss, the task waits for the head's reports, because it might take another node down.
+whether that node is dead, and why. After a first loss, the task runs again immediately. After a
+second loss, the task waits for the head's reports, because it might take another node down.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class ClassKey(msgspec.Struct, frozen=True):
     """The other node that has most bytes of the arguments; "" if no other node has more than this
     one.
 
-    Workers on any other node are returned once nothing is queued, because the next task may be able
+    Workers on any other node are returned when nothing is queued, because the next task may be able
     to run near its arguments.
     """
     retriable: bool = True
@@ -194,7 +194,9 @@ class PendingTask(PendingWork):
         self.cancelled = ""
         self.stream = None
         self.went_with: tuple[bytes, ...] = ()
-        """The prefixes of the nodes to which the connection ended while the task ran there."""
+        """The prefixes of the nodes that were lost while the task ran there, and the ids of the
+        workers whose parents the task has killed.
+        """
         self.deadline: float | None = None
         """The end of the task's time limit, on the owner's clock; None if the task has no limit."""
         self.on_ready = None

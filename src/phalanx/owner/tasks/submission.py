@@ -128,7 +128,7 @@ class Submission:
     def call(
         self, template: Template, args: CallArguments, parent: Parent | None
     ) -> ObjectRef[Any]:
-        """Run a function whose template `goes_in_bursts`, without references among its arguments.
+        """Run a function whose template `goes_in_bursts`. The arguments contain no references.
         Returns the reference to the result.
         """
         number = next(self._numbers)
@@ -180,7 +180,7 @@ class Submission:
         self.start(task)
 
     def start(self, task: PendingTask) -> None:
-        """Queue the task once its inputs are here."""
+        """Queue the task when its inputs are here."""
         self.machine.pending[task.number] = task
         if self._is_closed:
             self.node_lost()
@@ -199,9 +199,10 @@ class Submission:
 
     def _fail_with_input(self, task: PendingTask) -> bool:
         """If an argument of the task has failed, fail the task with the argument's failure. Returns
-        whether it failed.
+        whether the task failed.
 
-        If no argument has failed, the places of large arguments decide where the task should run.
+        If no argument has failed, choose the node for the task by the places of its large
+        arguments.
         """
         has_large = False
         for ref in task.inputs or ():
@@ -228,7 +229,7 @@ class Submission:
     def send_tasks(
         self, worker: LeasedWorker, tasks: list[PendingTask | TaskBurst], urgent: bool
     ) -> None:
-        """Send these tasks, in order: with `urgent` at once, otherwise with the next flush."""
+        """Send these tasks, in order: with `urgent` immediately, otherwise with the next flush."""
         connection = worker.connection
         assert connection is not None
         sent = worker.functions_sent
@@ -276,7 +277,9 @@ class Submission:
         self._outbox.post(worker.connection, Recall())
 
     def want_workers(self, scheduling_class: SchedulingClass, count: int) -> None:
-        """Tell the node how many more workers this class would use; OVER if the class is over."""
+        """Tell the node how many more workers this class would use. `count` is OVER if no more
+        tasks of the class will come.
+        """
         self.workers.want(scheduling_class, count)
 
     def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
@@ -363,8 +366,9 @@ class Submission:
         self._results.deliver(task, template.returns, message, connection.peer)
 
     def done_together(self, connection: Connection, message: Results, at: int, now: float) -> int:
-        """Deliver the results in a message from position `at` on, as far as their tasks are part of
-        one burst. Returns their number; 0 if the first task has a record.
+        """Deliver the results in a message, from position `at` on, to tasks of one burst. Stop at
+        the first result whose task is not in that burst. Returns how many results were delivered: 0
+        if the first task has a record of its own.
         """
         first, most = message.first + at, len(message.values) - at
         burst = self.workers.finished_burst(connection, first, most, now)

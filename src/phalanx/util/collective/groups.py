@@ -31,7 +31,8 @@ def register_collective_backend(name: str, group_cls: type[BaseGroup]) -> None:
     Raises TypeError for a class that does not derive from BaseGroup, and ValueError for a name that
     is taken.
 
-    Example: collective.register_collective_backend("MPI", MpiGroup)
+    Example:
+        collective.register_collective_backend("MPI", MpiGroup)
     """
     upper = name.upper()
     if not (isinstance(group_cls, type) and issubclass(group_cls, BaseGroup)):
@@ -95,8 +96,8 @@ def known(name: str) -> BaseGroup | None:
 
 
 def group_of(name: str) -> BaseGroup:
-    """Return the group. If it was declared for this actor, or by variables, this process first
-    joins it.
+    """Return the group. If the group was declared, for this actor or by environment variables, this
+    process joins it first.
 
     Raises RuntimeError if this process is not in the group.
     """

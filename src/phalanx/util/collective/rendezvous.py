@@ -1,4 +1,4 @@
-"""How members find the first member of their group: by the group's name, in a table at the head."""
+"""Lets members find the first member of their group, by the group's name in a table at the head."""
 
 from __future__ import annotations
 

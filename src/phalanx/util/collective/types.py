@@ -7,7 +7,7 @@ from datetime import timedelta
 from enum import Enum
 
 unset_timeout_ms = timedelta(milliseconds=-1)
-"""The value that means the group's own time limit."""
+"""The value of a time limit which means that the time limit of the group applies."""
 
 
 class Backend:

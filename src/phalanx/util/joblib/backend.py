@@ -25,8 +25,8 @@ it.
 
 
 class _Shared(NamedTuple):
-    """The replacement in a batch for an argument that is sent as the task's reference argument
-    `number`.
+    """Takes the place of a large argument in a batch. The argument itself is put in the object
+    store. `number`: the place of its reference among the references that the task gets.
     """
 
     number: int

@@ -85,7 +85,9 @@ class PoolProcess:
 
 
 _FAILURES = (Exception, KeyboardInterrupt)
-"""Errors that a batch catches, because a task that raised KeyboardInterrupt would be cancelled."""
+"""The errors that a batch catches. KeyboardInterrupt is one of them, because a task that raised it
+would count as cancelled.
+"""
 
 
 def _with_traceback(error: BaseException) -> tuple[BaseException, str]:

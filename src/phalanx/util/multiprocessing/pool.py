@@ -29,7 +29,9 @@ Callback = Callable[[Any], object]
 
 
 class _Process:
-    """One process of the pool. Its actor is replaced after a number of batches."""
+    """One process of the pool. If `batches` is given, its actor is replaced after this number of
+    batches.
+    """
 
     def __init__(self, create: Callable[[], Any], batches: int | None) -> None:
         self._create = create
@@ -213,7 +215,7 @@ class Pool:
             self._state = CLOSE
 
     def terminate(self) -> None:
-        """End the processes at once. Waiting and running calls fail."""
+        """End the processes immediately. Waiting and running calls fail."""
         if self._state == TERMINATE:
             return
         self._state = TERMINATE

@@ -183,8 +183,8 @@ class ResultIterator(Iterator[Any]):
 
 
 def _failure(batch: Batch) -> BaseException | None:
-    """Return the error of a batch without answers: either its process was lost, or a result could
-    not be sent.
+    """Return the error of a batch that has no answers, because its process was lost or a result
+    could not be sent. Return None for any other batch.
     """
     error = batch.exception()
     if isinstance(error, TaskError) and isinstance(error, NotPicklableError):

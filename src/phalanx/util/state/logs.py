@@ -75,12 +75,12 @@ def get_log(
 ) -> Iterator[Any]:
     """Yield the contents of a log, in parts.
 
-    The log is a file that `list_logs` names on a node, or the output of an actor, of a task, or of
-    the worker with a pid on a node, on the stream of `suffix` ("out" or "err"). `tail` is a number
-    of last lines, -1 for all. With `follow`, more parts come as the log grows; it is read again
-    each `_interval` seconds. Parts are bytes when `encoding` is None. Raises StateQueryError for a
-    log that does not exist, ValueError for arguments that are not allowed, and ConnectionError when
-    there is no cluster.
+    The log is a file of a node, by a name that `list_logs` returns, or the output of an actor, of a
+    task, or of the worker with the process id `pid` on a node. `suffix` chooses the stream of such
+    output: "out" or "err". `tail` is a number of last lines, -1 for all. With `follow`, more parts
+    come as the log grows; it is read again each `_interval` seconds. Parts are bytes when
+    `encoding` is None. Raises StateQueryError for a log that does not exist, ValueError for
+    arguments that are not allowed, and ConnectionError when there is no cluster.
 
     Example:
         for part in get_log(actor_id=actor_id, tail=100):
@@ -213,8 +213,8 @@ def _task(id: str, attempt: int, address: str | None, timeout: float) -> Row:
 
 
 def _tells_calls(actor: str, address: str | None, timeout: float) -> bool:
-    """Whether the lines of an actor's log can be assigned to its calls. This is right only if the
-    calls run one by one.
+    """Whether the program asked, by the variable `_OF_CALLS`, that the lines of an actor's log are
+    assigned to its calls. The assignment is right only if the calls run one by one.
     """
     for row in one_row("actors", actor, address, timeout):
         shown = row.get("serialized_runtime_env")

@@ -1,4 +1,4 @@
-"""Dask's own tests of functions that compute graphs, over Phalanx's."""
+"""Dask's own tests of functions that compute graphs, run on Phalanx's `get`."""
 
 from __future__ import annotations
 

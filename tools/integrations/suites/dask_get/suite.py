@@ -1,4 +1,4 @@
-"""Makes Dask's own tests compute by Phalanx's scheduler, unless they name another."""
+"""Makes Dask's own tests compute on Phalanx's scheduler, unless they name another one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _ours(defaults: Iterable[object]) -> tuple[object, ...]:
-    """Let Dask's assertions of equality compute by its synchronous scheduler, in this process."""
+    """Return default arguments of a Dask function in which Phalanx's scheduler takes the place of
+    Dask's synchronous one.
+    """
     return tuple("phalanx" if value == "sync" else value for value in defaults)
 
 

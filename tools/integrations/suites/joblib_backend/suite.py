@@ -1,4 +1,6 @@
-"""Makes joblib's own tests of backends run over Phalanx's, as one that works with processes."""
+"""Makes joblib's own tests of backends run on Phalanx's backend, as one of the backends with
+processes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ OF_PROCESSES = 'PROCESS_BACKENDS = ["multiprocessing", "loky"]'
 def pytest_configure(config: pytest.Config) -> None:
     """Register the backend before the tests list all backends.
 
-    The list of backends with processes is a literal, which is replaced.
+    joblib's tests have the backends with processes in a literal list, which is replaced here.
     """
     phalanx.init("local", num_cpus=4)
     os.environ["PHALANX_ADDRESS"] = f"pid:{os.getpid()}"  # for programs that the tests start

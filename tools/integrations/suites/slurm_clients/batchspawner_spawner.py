@@ -1,4 +1,6 @@
-"""batchspawner's SlurmSpawner: its commands, as the hub calls them, and what it reads of them."""
+"""batchspawner's SlurmSpawner: the commands that it runs for the hub, and how it reads their
+output.
+"""
 
 import asyncio
 import os
@@ -9,7 +11,7 @@ from steps_of_jobs import over, until
 
 
 class Spawner(SlurmSpawner):
-    """One without a hub: its commands run with this process's variables."""
+    """A spawner without a hub. Its commands get this process's variables."""
 
     def get_env(self):
         return dict(os.environ)

@@ -5,6 +5,6 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def directory(slurm, tmp_path, monkeypatch):
-    """Where the test runs: programs write their scripts and outputs there."""
+    """Run the test in an empty directory, in which programs write their scripts and output."""
     monkeypatch.chdir(tmp_path)
     return tmp_path

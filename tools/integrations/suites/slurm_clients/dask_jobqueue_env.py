@@ -1,5 +1,6 @@
-"""Has dask-jobqueue's tests for Slurm run on a cluster: a plug-in of pytest, in the place of the
-conftest.py that dask-jobqueue's repository has and its package has not."""
+"""A plug-in of pytest that runs dask-jobqueue's tests for Slurm on a cluster. It replaces the
+conftest.py of dask-jobqueue's repository, which the package lacks.
+"""
 
 import pytest
 from dask_jobqueue import SLURMCluster
@@ -8,7 +9,9 @@ from distributed.utils_test import cleanup, loop, loop_in_thread
 from conftest import slurm
 
 __all__ = ["SLURMCluster", "cleanup", "loop", "loop_in_thread", "slurm"]
-"""Distributed restores the configuration that it finds at its import: dask-jobqueue comes first."""
+"""dask-jobqueue is imported first, because distributed's fixtures restore the configuration that
+existed when distributed was imported.
+"""
 
 
 def pytest_configure(config):
@@ -17,5 +20,5 @@ def pytest_configure(config):
 
 @pytest.fixture(autouse=True)
 def directory(slurm, tmp_path, monkeypatch):
-    """Where the test runs: its jobs write their outputs there."""
+    """Run the test in an empty directory, in which its jobs write their output."""
     monkeypatch.chdir(tmp_path)

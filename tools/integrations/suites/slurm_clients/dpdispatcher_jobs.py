@@ -1,4 +1,4 @@
-"""dpdispatcher's machine for Slurm: tasks as jobs, and as elements of arrays."""
+"""dpdispatcher's machine for Slurm: tasks as jobs, and as array tasks."""
 
 import pytest
 from dpdispatcher import Machine, Resources, Submission, Task

@@ -1,4 +1,4 @@
-"""executorlib: functions as jobs of their own, by its template, and as steps of one job."""
+"""executorlib: functions as jobs of their own, and as steps of one job."""
 
 import subprocess
 import sys

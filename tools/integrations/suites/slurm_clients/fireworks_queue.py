@@ -1,4 +1,6 @@
-"""FireWorks' queue adapter with its template for Slurm: submit, count, and the limit of jobs."""
+"""FireWorks' queue adapter with FireWorks' own template for Slurm: submit, count, and the limit of
+jobs.
+"""
 
 import getpass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""jobscope: its summary and its details of jobs, by what sacct tells."""
+"""jobscope: its summary and its details of jobs, which it takes from sacct."""
 
 import os
 import sys

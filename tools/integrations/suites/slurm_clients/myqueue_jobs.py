@@ -15,7 +15,9 @@ config = {'scheduler': 'slurm', 'nodes': [('default', {'cores': 4, 'memory': '8G
 
 @pytest.fixture
 def mq(directory, monkeypatch):
-    """Calls the command, whose files lie below its HOME, and ends its daemon."""
+    """Yield a function that runs MyQueue's command. Its files are in the test's directory. At the
+    end, MyQueue's daemon is ended.
+    """
     monkeypatch.setenv("HOME", str(directory))
     monkeypatch.setenv("USER", "root" if os.geteuid() == 0 else os.environ.get("USER", ""))
     (directory / ".myqueue").mkdir()
@@ -40,7 +42,9 @@ def test_tasks_run_after_each_other(mq):
 
 
 def test_a_task_that_runs_is_removed(mq):
-    """MyQueue may miss the start of a task that starts before `submit` has noted it."""
+    """If a task starts before `submit` has noted it, MyQueue may miss the start, so the test asks
+    squeue.
+    """
     mq("submit", script("long.sh", "sleep 600"), "-R", "1:1h")
     until(lambda: done("squeue", "-ht", "R"))
     mq("remove", "-s", "qr")

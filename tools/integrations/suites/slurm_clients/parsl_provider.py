@@ -1,4 +1,4 @@
-"""Parsl's SlurmProvider with its defaults: apps in a block, and each launcher that is Slurm's."""
+"""Parsl's SlurmProvider with its defaults: apps in a block, with each launcher for Slurm."""
 
 import parsl
 import pytest

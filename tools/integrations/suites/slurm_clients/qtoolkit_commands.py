@@ -1,4 +1,4 @@
-"""qtoolkit's commands for Slurm, and its readers of what these print."""
+"""qtoolkit's commands for Slurm, and how qtoolkit reads their output."""
 
 from pathlib import Path
 

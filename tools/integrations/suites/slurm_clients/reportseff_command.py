@@ -1,4 +1,4 @@
-"""reportseff: the efficiency of jobs, by their numbers and by their states."""
+"""reportseff: the efficiency of jobs, which are selected by number and by state."""
 
 import os
 import sys

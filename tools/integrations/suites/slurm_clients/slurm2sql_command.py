@@ -1,4 +1,4 @@
-"""slurm2sql: the account of jobs as a table of SQLite, and its efficiencies."""
+"""slurm2sql: the history of jobs as a table in SQLite, and slurm2sql's efficiencies of jobs."""
 
 import os
 import sqlite3

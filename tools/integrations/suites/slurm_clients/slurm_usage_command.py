@@ -1,4 +1,4 @@
-"""slurm-usage: the current use, the nodes, and what it gathers of days."""
+"""slurm-usage: the current use, the nodes, and the data that it collects for each day."""
 
 import os
 import sys

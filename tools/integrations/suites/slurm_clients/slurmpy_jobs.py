@@ -1,4 +1,4 @@
-"""slurmpy: a job, one that depends on it, and one that runs where it fails."""
+"""slurmpy: a job, a job that depends on it, and a job that runs again after a failure."""
 
 from slurmpy import Slurm
 from steps_of_jobs import over
