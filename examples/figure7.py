@@ -35,9 +35,8 @@ def main() -> None:
     """Run the task on a cluster of two nodes, and print the steps of the task."""
     cluster = Cluster(head_node_args={"num_cpus": 1, "resources": {"N1": 1}}, initialize_head=True)
     try:
-        # N1 may still count the task that made b twice: as sent to N2, and in N2's last report. If
-        # N2 then seemed full, c would be made on N1.
-        cluster.add_node(num_cpus=3, resources={"N2": 1})
+        # With one CPU, N2 may still be held by the task that made b, and c would be made on N1.
+        cluster.add_node(num_cpus=2, resources={"N2": 1})
         cluster.connect()
         a = make.options(resources={"N1": 1}).remote(100_000)
         b = make.options(resources={"N2": 1}).remote(200_000)

@@ -70,9 +70,11 @@ class Spills(OtherNodesView, Protocol):
         """
         ...
 
-    def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
+    def granted(
+        self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet, lease: int
+    ) -> None:
         """Count a worker that another node lends. `hold`: the amounts that the worker holds outside
-        of bundles.
+        of bundles. `lease`: the number of the lease on that node.
         """
         ...
 
@@ -126,5 +128,7 @@ class NoOtherNodes:
         """Return None: there is no strategy that chooses among nodes."""
         return None
 
-    def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
+    def granted(
+        self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet, lease: int
+    ) -> None:
         """Do nothing."""

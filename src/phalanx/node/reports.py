@@ -93,6 +93,7 @@ class NodeStatus:
             parts_killed=self._killed_parts.count,
             last_killed=self._killed_parts.last,
             cards=self._setup.resources.cards,
+            last_lease=self._leases.last_lease,
         )
 
     def _queued(self) -> list[tuple[dict[str, float], int]]:
@@ -139,6 +140,7 @@ def view_row(
         run_s=report.run_s,
         bandwidth=report.bandwidth,
         cards=report.cards,
+        last_lease=report.last_lease,
     )
 
 

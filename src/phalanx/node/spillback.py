@@ -267,12 +267,16 @@ class Spillback:
         for node_id in sorted({*lent, *self._asked.pop(key, {})}):
             self._effects.withdraw(node_id, owner, scheduling_class, is_over=True)
 
-    def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
+    def granted(
+        self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet, lease: int
+    ) -> None:
         """Count a worker that another node lends. `hold`: the amounts that the worker holds there
-        outside of bundles, which are now taken.
+        outside of bundles, which are now taken. `lease`: the number of the lease on that node. The
+        node's row may include the lease already, because a grant comes only when its worker has
+        started.
         """
         key = (owner, scheduling_class)
-        if hold and node_id in self.view.nodes.row_of:
+        if hold and self._cluster.last_lease(node_id) < lease and node_id in self.view.nodes.row_of:
             self._cluster.count_in(node_id, hold, is_available=True)
         self._seen[node_id, key] = self._seen.get((node_id, key), 0) + 1
         if self._tried is not None:

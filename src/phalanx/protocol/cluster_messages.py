@@ -99,6 +99,8 @@ class ViewRow(msgspec.Struct, array_like=True):
     """
     cards: Cards = PLAIN
     """The facts about the node's GPUs, as in NodeReport."""
+    last_lease: int = 0
+    """The number of the last lease that `available` takes into account, as in NodeReport."""
 
 
 class View(msgspec.Struct, array_like=True, tag=74):

@@ -68,6 +68,10 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     """
     is_asking: bool = False
     """Whether the head answers with `ReportHeard`."""
+    last_lease: int = 0
+    """The number of the node's last lease. `available` is what this lease and the leases before it
+    leave.
+    """
 
 
 class ReportHeard(msgspec.Struct, array_like=True, tag=152):

@@ -21,7 +21,7 @@ from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 from phalanx.scheduler.placement.placement_policy import read_placement_policy
 
 
-def row(name, free=0.0, total=4.0, state="ALIVE", labels=None):
+def row(name, free=0.0, total=4.0, state="ALIVE", labels=None, last_lease=0):
     return ViewRow(
         node_id=name,
         prefix=name.encode(),
@@ -31,6 +31,7 @@ def row(name, free=0.0, total=4.0, state="ALIVE", labels=None):
         total={"CPU": total},
         available={"CPU": free},
         labels=labels or {},
+        last_lease=last_lease,
     )
 
 
@@ -202,7 +203,7 @@ def test_a_slow_node_keeps_its_turns():
     assert (node.plan(wanted), wanted.here) == ({"a": 4, "b": 4}, 4)
     wanted.count, wanted.here = 8, 0  # this node has started four workers at once
     assert (node.plan(wanted), wanted.here) == ({"a": 4, "b": 4}, 0)
-    node.spilling.granted("a", wanted.owner, 1, wanted.hold)
+    node.spilling.granted("a", wanted.owner, 1, wanted.hold, 1)
     wanted.count = 7
     told = {"a": 4, "b": 4}  # "a" knows what it gave, and is told nothing new
     assert (node.plan(wanted), wanted.here) == (told, 0)
@@ -228,17 +229,25 @@ def test_fewer_tasks_take_turns_from_the_nodes_with_most():
 
 def test_what_a_node_has_lent_is_taken_there_before_it_says_so():
     node = Node(ME, row("a", free=1))
-    node.spilling.granted("a", b"me:driver", 1, demand(1).hold)
+    node.spilling.granted("a", b"me:driver", 1, demand(1).hold, 1)
     assert node.plan(demand(1, number=2)) == {}
     node.spilling.given_back("a")
     assert node.plan(demand(1, number=2)) == {"a": 1}
+
+
+def test_a_lease_that_a_nodes_row_includes_is_not_counted_again():
+    node = Node(ME, row("a", free=2, last_lease=3))
+    node.spilling.granted("a", b"me:driver", 1, demand(1).hold, 3)
+    assert node.plan(demand(2, number=2)) == {"a": 2}
+    node.spilling.granted("a", b"me:driver", 1, demand(1).hold, 4)
+    assert node.plan(demand(2, number=2)) == {"a": 1}
 
 
 def test_what_is_met_is_withdrawn():
     node = Node(ME, row("a", free=2))
     wanted = demand(2)
     assert node.plan(wanted) == {"a": 2}
-    node.spilling.granted("a", wanted.owner, 1, wanted.hold)
+    node.spilling.granted("a", wanted.owner, 1, wanted.hold, 1)
     wanted.count -= 1
     assert node.plan(wanted) == {"a": 2}  # as it was told; it knows what it gave
     assert node.plan() == {}
@@ -247,7 +256,7 @@ def test_what_is_met_is_withdrawn():
 def test_a_class_that_is_over_is_so_for_all_who_were_asked_or_lent():
     node = Node(ME, row("a", free=1), row("b"))
     node.plan(demand(1))
-    node.spilling.granted("b", b"me:driver", 1, EMPTY)
+    node.spilling.granted("b", b"me:driver", 1, EMPTY, 1)
     node.spilling.class_over(b"me:driver", 1)
     assert (node.asked, sorted(node.over)) == ({}, [("a", 1), ("b", 1)])
     node.over.clear()
@@ -287,7 +296,7 @@ def test_why_a_task_waits_names_what_each_filter_turned_away():
     assert str(node.spilling.why(waiting, 0.0)) == (
         "unavailable: 3 nodes with at most 2 CPU free, 3 asked"
     )
-    node.spilling.granted("a", waiting.owner, 7, EMPTY)  # its owner has another task there
+    node.spilling.granted("a", waiting.owner, 7, EMPTY, 1)  # its owner has another task there
     assert str(node.spilling.why(demand(1, cpus=2.0), 0.0)) == (
         "unavailable: 1 node in other racks than the rest of its job; "
         "2 nodes with at most 0 CPU free, 2 asked"

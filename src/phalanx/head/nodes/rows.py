@@ -30,6 +30,7 @@ def view_row(record: NodeRecord, report: NodeReport) -> ViewRow:
         bandwidth=report.bandwidth,
         ports=record.ports,
         cards=report.cards,
+        last_lease=report.last_lease,
     )
 
 

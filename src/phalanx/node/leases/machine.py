@@ -83,7 +83,8 @@ class LeaseMachine:
         )
         self.claims = Claims()
         self._starts_held_until = 0.0
-        self._count = 0
+        self.last_lease = 0
+        """The number of the last lease; 0 before the first."""
         self._actors = 0
         """The number of leases of actors."""
         self._is_dispatching = False
@@ -267,9 +268,9 @@ class LeaseMachine:
             assert held_cpus is not None
             assert held_rest is not None, "what is held is part of what was free to place"
             worker = self.workers.take(*demand.kind)
-            self._count += 1
+            self.last_lease += 1
             lease = Lease(
-                number=self._count,
+                number=self.last_lease,
                 demand=demand,
                 worker=worker,
                 cpus=held_cpus,

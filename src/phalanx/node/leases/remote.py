@@ -186,7 +186,8 @@ class BorrowedLeases:
         self._number_of[prefix, message.lease] = number
         demand = self._waiting.of(owner, message.scheduling_class)
         hold = EMPTY if demand is None or demand.group is not None else demand.hold
-        self._spilling.granted(self._links.node_id(prefix), owner, message.scheduling_class, hold)
+        node_id = self._links.node_id(prefix)
+        self._spilling.granted(node_id, owner, message.scheduling_class, hold, message.lease)
         self._waiting.granted_elsewhere(owner, message.scheduling_class)
         peer.post(
             Granted(

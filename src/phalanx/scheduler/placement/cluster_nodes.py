@@ -44,6 +44,8 @@ class NodeRow(Protocol):
     def run_s(self) -> float: ...
     @property
     def bandwidth(self) -> float: ...
+    @property
+    def last_lease(self) -> int: ...
 
 
 class ClusterNodes:
@@ -115,6 +117,13 @@ class ClusterNodes:
         """
         if node_id in self._counted:
             self.put(self._rows[node_id])
+
+    def last_lease(self, node_id: str) -> int:
+        """Return the number of the last lease that a node's row takes into account; 0 for an
+        unknown node.
+        """
+        row = self._rows.get(node_id)
+        return 0 if row is None else row.last_lease
 
     def is_counted(self, node_id: str) -> bool:
         """Whether any request was counted since the node's last row."""
