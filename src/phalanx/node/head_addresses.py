@@ -54,6 +54,11 @@ class HeadAddresses:
         self._untried = len(self._addresses)
 
     @property
+    def all(self) -> tuple[str, ...]:
+        """The addresses that the node was given, then those that heads have named since."""
+        return tuple(self._addresses)
+
+    @property
     def others(self) -> tuple[str, ...]:
         """The addresses that are not in use."""
         return tuple(one for one in self._addresses if one != self.current)

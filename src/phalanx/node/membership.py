@@ -194,6 +194,11 @@ class ClusterMembership:
         table.on(Expelled, self._expelled)
         table.on(ForwardedReply, self._link.replied)
 
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The addresses at which the cluster's head can be, as HOST:PORT."""
+        return self._heads.all
+
     def join(self, host: str, port: int) -> None:
         """Begin to join. Other nodes reach this node at the given address."""
         self._address = (host, port)

@@ -273,6 +273,15 @@ def test_a_node_learns_of_standbys_from_its_head():
     assert node.addresses == ["a", "b"]
 
 
+def test_a_node_that_is_refused_knows_all_heads_for_the_node_that_comes_back_in_its_place():
+    node = Place(heads=("a",)).joins(standbys=("b",))
+    node.membership.connection_lost("the head paused")
+    node.passes(1)
+    node.hears(Expelled("not known here", is_stale=True))
+    assert node.membership.is_stale
+    assert node.membership.heads == ("a", "b")
+
+
 def test_a_node_joins_whichever_of_the_heads_serves():
     node = Place(heads=("a", "b"))
     node.membership.join("host", 1)

@@ -190,6 +190,11 @@ class ClusterPart:
         """Whether the node must come back as another node."""
         return self.node.membership.is_stale
 
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The addresses at which the cluster's head can be, as HOST:PORT."""
+        return self.node.membership.heads
+
     def leave(self, how_fork_server_ended: str) -> None:
         """Tell the head that the node leaves. `how_fork_server_ended`: a clause; empty unless the
         node leaves because it has no fork server any more.

@@ -301,6 +301,13 @@ class EmbeddedNode:
         """
         return self._cluster is not None and self._cluster.is_stale
 
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The addresses at which the cluster's head can be, with those of standbys that the node
+        has learned from its head; empty for a cluster of one machine.
+        """
+        return self._cluster.heads if self._cluster is not None else ()
+
     def _pulled(self, message: Pulled) -> None:
         self.node.store.pulled(message)
 

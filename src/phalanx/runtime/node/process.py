@@ -85,7 +85,7 @@ def main() -> NoReturn:
             end_orphans(tuple)
         goes_on = leave(config, node, is_over)
     if node is not None and (node.is_stale or node.is_restarting):
-        come_back(config, goes_on=goes_on)
+        come_back(msgspec.structs.replace(config, addresses=list(node.heads)), goes_on=goes_on)
     os._exit(code)
 
 
