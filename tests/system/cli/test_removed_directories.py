@@ -108,7 +108,8 @@ def test_a_cluster_is_ended_whose_directory_cannot_be_made_again(machine):
     shutil.rmtree(machine.root)
     with open(machine.root, "w"):
         pass
-    env = {"XDG_RUNTIME_DIR": "/nowhere"}  # this program finds no runtime directory either
+    # This program finds no runtime directory, nor other clusters of this user below /tmp.
+    env = {"XDG_RUNTIME_DIR": "/nowhere", "TMPDIR": machine.directory}
     said = machine.phalanx("status", **env)
     assert said.returncode == 1
     assert "cannot be reached" in said.stderr, said.stderr
@@ -133,7 +134,7 @@ def test_a_log_that_others_remove_is_said_to_be_gone(running, tmp_path):
 
 @pytest.mark.parametrize("directory", ["", "/nowhere"])
 def test_programs_without_a_runtime_directory_find_the_cluster(running, directory):
-    env = {"XDG_RUNTIME_DIR": directory}
+    env = {"XDG_RUNTIME_DIR": directory, "TMPDIR": running.directory}
     assert running.address in running.done("status", **env)
     assert running.done("run", "--", "echo", "found", **env) == "found\n"
     assert program(running, "make", **env)
@@ -143,9 +144,10 @@ def test_programs_without_a_runtime_directory_find_the_cluster(running, director
     assert "runs here already" in running.phalanx("start", "--head", **env).stderr
 
 
-def test_a_runtime_directory_of_ones_own_keeps_clusters_apart_but_for_an_address(running, tmp_path):
-    tmp_path.chmod(0o700)
-    env = {"XDG_RUNTIME_DIR": str(tmp_path)}
+def test_a_runtime_directory_of_ones_own_keeps_clusters_apart_but_for_an_address(running):
+    own = os.path.join(running.directory, "own")  # tmp_path is too long for sockets
+    os.mkdir(own, 0o700)
+    env = {"XDG_RUNTIME_DIR": own}
     assert "No head and no node runs" in running.phalanx("status", **env).stderr
     assert "No head and no node runs" in running.done("stop", **env)
     assert running.address in running.done("status", "--address", running.address, **env)
