@@ -72,6 +72,15 @@ def _load(name: str) -> Any:
     return typer.main.get_group(parent).commands[name]
 
 
+def _installed_by(name: str) -> str | None:
+    """Return the group of `phalanx compat` that installs a command of this name; otherwise None."""
+    for source in (entry_points.own, entry_points.others):
+        for entry in source("phalanx.compat"):
+            if name in getattr(entry.load(), "installs", ()):
+                return entry.name
+    return None
+
+
 class LazyGroup(EndingGroup):
     """The group `phalanx`. Its help shows the registry's summaries, and imports no command."""
 
@@ -84,7 +93,9 @@ class LazyGroup(EndingGroup):
         return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command. Ends the program if the command's package is not installed."""
+        """Return a command. Ends the program if the command's package is not installed, or if only
+        `phalanx compat` makes such a command.
+        """
         found = self.commands.get(cmd_name)
         package = registry.IN_OTHER_PACKAGES.get(cmd_name)
         if found is None and package is not None and not ctx.resilient_parsing:
@@ -92,6 +103,12 @@ class LazyGroup(EndingGroup):
             ctx.fail(
                 f"`phalanx {cmd_name}` is in a separate package: pip install {package}, or in a "
                 f"checkout pip install ./{folder}."
+            )
+        system = None if found is not None or ctx.resilient_parsing else _installed_by(cmd_name)
+        if system is not None:
+            ctx.fail(
+                f"`{cmd_name}` is not a command of `phalanx`. It becomes a command of its own by "
+                f"`phalanx compat {system} install DIRECTORY`."
             )
         return found
 

@@ -8,7 +8,7 @@ most commands.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,10 +39,13 @@ class AllWords:
 class Group:
     """A command with further commands below it, such as `phalanx queue`."""
 
-    def __init__(self, name: str, help: str) -> None:
-        """`help`: the group's line in the help."""
+    def __init__(self, name: str, help: str, installs: Iterable[str] = ()) -> None:
+        """`help`: the group's line in the help. `installs`: the names of the commands that a group
+        of `phalanx compat` installs.
+        """
         self.name = name
         self.help = help
+        self.installs = frozenset(installs)
         self.commands: dict[str, Callable[..., Any]] = {}
 
     def command(self, name: str | None = None) -> Callable[[F], F]:

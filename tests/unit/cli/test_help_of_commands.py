@@ -63,3 +63,13 @@ def test_the_help_of_slurms_commands_fits_the_terminal(name, columns, monkeypatc
     assert lines[0] == f"Phalanx's version of Slurm's {name}."
     assert lines[1].startswith(f"Usage: {name} ")
     assert max(map(len, lines)) < columns
+
+
+@pytest.mark.parametrize(
+    ("name", "system"), [("squeue", "slurm"), ("scontrol", "slurm"), ("ray", "ray")]
+)
+def test_a_command_of_another_system_names_its_installation(name, system):
+    made = CliRunner().invoke(app, [name, "-l"], prog_name="phalanx", env={"COLUMNS": "200"})
+    assert made.exit_code == 2
+    assert f"`phalanx compat {system} install DIRECTORY`" in made.output
+    assert "install" in page("compat", system)

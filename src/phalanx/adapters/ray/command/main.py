@@ -23,6 +23,7 @@ from phalanx.cli import start as start_command
 from phalanx.cli import state
 from phalanx.cli import stop as stop_command
 from phalanx.cli.ending import exiting
+from phalanx.cli.options import Argument, Group, Option
 from phalanx.cli.reach import NOT_ALLOWED, USAGE, ask, fail
 from phalanx.cli.stacks import stack
 from phalanx.cli.table import say, table
@@ -407,12 +408,10 @@ def _listed(columns: list[str], rows: list[dict[str, Any]]) -> str:
 def install(
     directory: Annotated[
         Path,
-        typer.Argument(
-            metavar="DIRECTORY", help="Directory to install into; it must be on your PATH."
-        ),
+        Argument(metavar="DIRECTORY", help="Directory to install into; it must be on your PATH."),
     ],
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite an existing `ray` that is not Phalanx's.")
+        bool, Option("--force", help="Overwrite an existing `ray` that is not Phalanx's.")
     ] = False,
 ) -> None:
     """Install Phalanx's version of the command `ray` into a directory."""
@@ -434,11 +433,8 @@ def install(
     say(f"{file} now runs Phalanx; check with `ray --version`.")
 
 
-compat = typer.Typer(
-    name="ray", help="Install Phalanx's version of the command `ray`.", no_args_is_help=True
-)
+compat = Group("ray", help="Install Phalanx's version of the command `ray`.", installs=["ray"])
 compat.command()(install)
-compat.callback()(lambda: None)
 
 
 def main() -> None:

@@ -70,7 +70,7 @@ def install(
         say(f"It must stand {before}in your PATH: export PATH={path}:$PATH")
 
 
-compat = Group("slurm", help="Install Phalanx's versions of Slurm's commands.")
+compat = Group("slurm", help="Install Phalanx's versions of Slurm's commands.", installs=COMMANDS)
 compat.command()(install)
 
 
