@@ -115,6 +115,7 @@ class _Node:
             labels={},
             queue_length=sum(d.count for d in self.machine.waiting.all()),
             run_s=self.machine.run_s.value,
+            last_lease=self.machine.last_lease,
         )
 
     def want(self, kind: _Class) -> None:
@@ -164,7 +165,9 @@ class _Node:
         owner = self.world.nodes[lease.demand.owner.decode()]
         number = lease.demand.scheduling_class
         if owner is not self:
-            owner.spilling.granted(self.id, lease.demand.owner, number, lease.demand.hold)
+            owner.spilling.granted(
+                self.id, lease.demand.owner, number, lease.demand.hold, lease.number
+            )
             owner.machine.waiting.granted_elsewhere(lease.demand.owner, number)
         owner.known[number] = owner.known.get(number, 0) + 1
         self.world.begin(self, owner, lease)
