@@ -1,4 +1,4 @@
-"""Starts a command as a fork server's thread does."""
+"""Starts a command in the way in which a thread of a fork server does."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ class Started(NamedTuple):
     shield: Shield
 
     def wait(self) -> int:
-        """Its exit code, or its signal with a minus, once it has ended."""
+        """Wait for the command to end. Returns its exit code, or its signal as a negative
+        number.
+        """
         os.waitpid(self.shield.pid, 0)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 @contextlib.contextmanager
 def subreaper() -> Iterator[None]:
-    """Be the parent of orphans meanwhile, as a fork server is."""
+    """Make this process the parent of orphans while the block runs, as a fork server is."""
     keep_descendants()
     try:
         yield
@@ -48,9 +50,10 @@ def start_command(
     lifeline: int | None = None,
     exit_file: str = "",
 ) -> Started:
-    """It ends with the calling process, or at the end of the lifeline that is given.
+    """Start a command. It ends with the calling process, or when the given lifeline ends.
 
-    `entrance`: a copy of it is used. `exit_file`: that of a kept command.
+    `entrance`: the descriptor of which the command gets a copy. `exit_file`: the exit file if the
+    command is a kept one.
     """
 
     def copied() -> int:
@@ -66,7 +69,7 @@ _own: list[int] = []
 
 
 def new_start(lifeline: int | None = None) -> CommandStart:
-    """A starter whose commands end with this process."""
+    """Return a starter whose commands end with this process, or with `lifeline` if it is given."""
     return CommandStart(own_lifeline() if lifeline is None else lifeline)
 
 

@@ -1,6 +1,7 @@
-"""For all tests: `init()` starts a runtime of its own, whatever cluster runs on this machine, nodes
-have no tool for containers, and programs can be interrupted, also where the tests were started in
-the background."""
+"""Settings for all tests: `init()` starts a new runtime even if a cluster runs on this machine,
+nodes find no container tool, and programs can be interrupted even if the tests were started in the
+background.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def starts(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Daemons and nodes come from a warm parent (see `tests.warm`), unless `--cold` is given."""
+    """Let daemons and nodes be forked from a warm parent (see `tests.warm`), unless `--cold` is
+    given.
+    """
     if request.config.getoption("cold"):
         yield
         return
@@ -42,8 +45,8 @@ def starts(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def ends_no_foreign_process(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A module of tests does not end the warm parent, as a fork server does that runs in the tests'
-    process and ends all children that it does not know.
+    """Fail a module of tests that ends the warm parent. A fork server does that if it runs in the
+    tests' process, because it ends all children that it does not know.
     """
     yield
     if forget_ended_parent():
@@ -52,7 +55,7 @@ def ends_no_foreign_process(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def ends_its_runtime(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A module of tests leaves no runtime to the next one, in whatever order modules run."""
+    """Fail a module of tests that leaves its runtime running."""
     yield
     phalanx = sys.modules.get("phalanx")
     if phalanx is None or not phalanx.is_initialized():

@@ -6,14 +6,16 @@ from hypothesis import settings
 
 
 def register_profiles() -> None:
-    """Have "quick" used, unless another is asked for."""
+    """Make "quick" the profile that is used unless another one is requested."""
     settings.register_profile("quick", max_examples=35, deadline=None)
     settings.register_profile("full", max_examples=100, deadline=None)
     settings.load_profile("quick")
 
 
 def examples(full: int) -> int:
-    """`full` in the profile "full" (`pytest --hypothesis-profile full`), else a third of it."""
+    """Return `full` in the profile "full" (`pytest --hypothesis-profile full`), else a third of
+    it.
+    """
     if settings.get_current_profile_name() == "full":
         return full
     return max(full // 3, min(full, 10))

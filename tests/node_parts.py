@@ -22,7 +22,9 @@ def children_named(parent: int, name: bytes) -> list[int]:
 
 
 def fork_server_of(node: int) -> int:
-    """The process, once it runs: another one may just have been killed."""
+    """Return the pid of the fork server once there is one: an earlier one may just have been
+    killed.
+    """
     return _the_only(node, FORK_SERVER)
 
 
@@ -31,7 +33,7 @@ def gateway_of(daemon: int) -> int:
 
 
 def workers_of(node: int) -> list[int]:
-    """The workers and commands that a fork server of the node has started."""
+    """Return the pids of the workers and commands that the node's fork server has started."""
     below = descendants_of(node)
     shields = [pid for pid in below if name_of(pid) == SHIELD.decode()]
     return [pid for shield in shields for pid in children_of(shield)]

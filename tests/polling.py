@@ -1,5 +1,6 @@
-"""Waiting for what other processes do, where no event tells of it: asked again and again, with an
-end, and never for a fixed time."""
+"""Waiting for changes in other processes of which no event tells: the condition is checked again
+and again up to a time limit, never after a fixed sleep.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE_S = 120
-"""For everything that has to come: machines that run tests are slow at times."""
+"""The most seconds that a test waits for an event. Machines that run tests are slow at times."""
 LOOK_EVERY_S = 0.01
 
 
 def eventually(
     condition: Callable[[], T], what: str = "the condition", within_s: float = PATIENCE_S
 ) -> T:
-    """What `condition()` gives once that is true; fails when it does not come true in time."""
+    """Return the first true value of `condition()`. Fails if there is none in time."""
     deadline = time.monotonic() + within_s
     while not (found := condition()):
         assert time.monotonic() < deadline, f"{what} did not come true within {within_s} s"

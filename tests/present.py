@@ -1,4 +1,4 @@
-"""Values that a test knows not to be None."""
+"""Values of which a test knows that they are not None."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def present(value: T | None) -> T:
-    """The value itself; fails where there is none."""
+    """Return the value; fail if it is None."""
     assert value is not None
     return value
 
@@ -25,7 +25,7 @@ def own_gang() -> GangView:
 
 
 def current_runtime() -> Runtime:
-    """The runtime of this process, which runs Phalanx's own engine."""
+    """Return the runtime of this process, which must be that of Phalanx's own engine."""
     engine = current()
     assert isinstance(engine, RuntimeEngine)
     return engine.runtime

@@ -18,7 +18,7 @@ WITH_VALUE = {"-o", "-p", "-P"}
 
 
 def words_without_options(arguments: list[str]) -> list[str]:
-    """Return what follows the options, as `getopt` finds it."""
+    """Return the words that follow the options, as `getopt` separates them."""
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
         option = rest.pop(0)

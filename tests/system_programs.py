@@ -6,9 +6,11 @@ import os
 import shutil
 
 _ALSO = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Where `ip`, `tc` and the like lie. The PATH of an ordinary user often leaves these out."""
+"""Directories that contain `ip`, `tc` and similar programs. The PATH of an ordinary user often
+lacks them.
+"""
 
 
 def find_tool(name: str) -> str | None:
-    """The path of a program; None where the machine does not have it."""
+    """Return the path of a program; None if the machine does not have it."""
     return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *_ALSO]))

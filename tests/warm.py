@@ -47,12 +47,16 @@ PRELOADED = (
 STARTERS = ("phalanx.runtime.daemons.starting", "phalanx.runtime.driver.own_node")
 """The modules whose processes come from the parent."""
 _PARENT = "PHALANX_TESTS_WARM_PARENT"
-"""In the environment of what runs in a test: the socket of the parent."""
+"""The environment variable that holds the path of the parent's socket, for programs that run in a
+test.
+"""
 _REQUEST_BYTES = 1 << 18
 
 
 def _settings(env: Mapping[str, str]) -> dict[str, str]:
-    """The settings of the interpreter itself in the environment, unless they are so here anyway."""
+    """Return the environment's settings for the interpreter itself, without those that this process
+    also has.
+    """
     found = {name: value for name, value in env.items() if name.startswith("PYTHON")}
     if set(found.get("PYTHONPATH", "").split(os.pathsep)) <= {"", *sys.path}:
         found.pop("PYTHONPATH", None)
@@ -151,11 +155,11 @@ class Parent:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process has ended, although this one still holds it."""
+        """Whether the process has ended, although this process has not reaped it."""
         return self._process.poll() is not None
 
     def end(self) -> None:
-        """End it; what it forked goes on."""
+        """End the parent. Processes that it has forked continue."""
         os.close(self._ours)
         self._process.wait()
         shutil.rmtree(self.directory)
@@ -165,7 +169,7 @@ _parents: list[Parent] = []
 
 
 def _path_of_parent() -> str:
-    """The parent's socket; the first who asks starts it."""
+    """Return the path of the parent's socket. The first call starts the parent."""
     if path := os.environ.get(_PARENT):
         return path
     if not _parents:
@@ -205,7 +209,7 @@ def cold_starts() -> Iterator[None]:
 
 
 def popen_in_use() -> type[subprocess.Popen[Any]]:
-    """The class by which this process starts daemons."""
+    """Return the class with which this process starts daemons."""
     found: type[subprocess.Popen[Any]] = importlib.import_module(STARTERS[0]).subprocess.Popen
     return found
 
@@ -221,7 +225,7 @@ def _use(popen: type[subprocess.Popen[Any]]) -> None:
 
 
 def main() -> None:
-    """Fork what is asked for until the pipe closes. Runs as a program of its own."""
+    """Run as the parent's program: fork what is requested until the pipe closes."""
     path, alive = sys.argv[1], int(sys.argv[2])
     for name in PRELOADED:
         importlib.import_module(name)
@@ -238,7 +242,9 @@ def main() -> None:
 
 
 def _serve(listening: socket.socket, alive: int) -> dict[str, Any] | None:
-    """None at the end; in a forked child, what it is to run."""
+    """Serve requests. Returns None at the end, and in a forked child the request that it is to
+    run.
+    """
     waiting: dict[int, tuple[int, socket.socket]] = {}
     poll = select.poll()
     for fd in (listening.fileno(), alive):
@@ -273,7 +279,7 @@ def _serve(listening: socket.socket, alive: int) -> dict[str, Any] | None:
 
 
 def _arrange(received: list[int], wanted: list[int]) -> None:
-    """Give what came its numbers, and close all else."""
+    """Move the received descriptors to the wanted numbers, and close all others."""
     high = max(*received, *wanted) + 1
     moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, high) for fd in received]
     last = -1

@@ -21,6 +21,8 @@ def build_wheel(directory: Path, name: str, text: str, version: str = "1.0") -> 
 
 
 def pip_of(directory: Path, *packages: str) -> dict[str, Any]:
-    """The field `pip` of a runtime environment with packages from this directory alone."""
+    """Return the field `pip` of a runtime environment that uses only packages from this
+    directory.
+    """
     options = ["--no-index", "--find-links", str(directory)]
     return {"pip": {"packages": list(packages), "pip_install_options": options}}

@@ -4,8 +4,8 @@
 of eight GPUs and ten thousand jobs; processes of the nodes remember 100,000 finished tasks. The
 cluster is full of running jobs, and the others wait. Each second a hundred nodes report a change,
 and fifty jobs change. A real page is served over real sockets to viewers, who read their streams.
-Simulated nodes carry out orders at once. If Chromium and Playwright are installed, the pages are
-also opened in the browser.
+Simulated nodes carry out orders immediately. If Chromium and Playwright are installed, the pages
+are also opened in the browser.
 """
 
 from __future__ import annotations

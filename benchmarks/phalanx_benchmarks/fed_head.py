@@ -1,4 +1,4 @@
-"""A head in this process with simulated nodes, which carry out orders at once. Time passes only
+"""A head in this process with simulated nodes, which carry out orders immediately. Time passes only
 when the benchmark advances it.
 """
 

@@ -4,8 +4,8 @@
 program, and their children. Each job is a command that does nothing, `true`, on one of the 512 CPUs
 that the node declares, so that there is always room. The head forgets a job a while after its end.
 The program submits each job at its time, in a separate request, from a few threads. It never waits
-for the end of a job. If it is late, it submits at once. The latency of a job is the time from the
-submitting call to the end that the head recorded. It is measured for one in `_ONE_IN` jobs.
+for the end of a job. If it is late, it submits immediately. The latency of a job is the time from
+the submitting call to the end that the head recorded. It is measured for one in `_ONE_IN` jobs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Compares the calls of two builds of Phalanx, batch by batch: `python -m
 phalanx_benchmarks.paired_builds PYTHON`, where PYTHON is the interpreter of the other build.
 
-The speed of a shared machine can change by a factor of two within seconds. So both builds live at
-once, a batch of one follows a batch of the other, and each pair of batches gives one ratio. The
-median of many ratios is steady even if times are not.
+The speed of a shared machine can change by a factor of two within seconds. So both builds run at
+the same time, a batch of one follows a batch of the other, and each pair of batches gives one
+ratio. The median of many ratios is steady even if times are not.
 """
 
 from __future__ import annotations

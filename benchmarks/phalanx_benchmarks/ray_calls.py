@@ -1,9 +1,9 @@
 """The cost of Phalanx for a program on Ray: calls through Phalanx and Ray's own calls, measured
 alternately.
 
-`run(clock)` returns rows for a task that returns nothing, submitted many at once and one by one: by
-Ray itself, through Phalanx without a queue, and as a task of a queue. Figures are medians of all
-rounds.
+`run(clock)` returns rows for a task that returns nothing, submitted many together and one by one:
+by Ray itself, through Phalanx without a queue, and as a task of a queue. Figures are medians of
+all rounds.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class RedisServer:
             time.sleep(0.005)
 
     def kill(self) -> None:
-        """End the server at once, as a crash would."""
+        """Kill the server, as in a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

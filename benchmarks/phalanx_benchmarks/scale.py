@@ -1,7 +1,7 @@
 """How large a cluster one head can manage, measured on a real head's code with simulated nodes.
 `run(clock)` measures this. There are no sockets. Received messages are decoded from bytes, but sent
 messages are not encoded. All times are CPU time of the head's thread. `latency` is the CPU time
-between a gang's submission and the start of its last member; the gang's nodes answer at once.
+between a gang's submission and the start of its last member; the gang's nodes answer immediately.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ declares two CPUs, and on a node that declares sixteen. The head's store is an S
 peers are xargs with the same number of processes and, if installed, GNU parallel and HyperQueue.
 The programs run alternately in several rounds, so that other work on the machine affects all of
 them equally. A row has each program's median and spread, and the medians of the rounds' ratios of
-the array's speed to that of each peer. The rates of each round go to standard error at once.
+the array's speed to that of each peer. The rates of each round go to standard error when it ends.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ def peer_sides(names: Iterable[str]) -> list[Side]:
 
 
 def peer_side(name: str) -> Side:
-    """Return a peer. The Python that `PHALANX_BENCH_PYTHON` names runs it, or else this Python.
-    Raises PeerMissing if that Python cannot import the peer.
+    """Return a peer. It runs in the Python that `PHALANX_BENCH_PYTHON` names, or else in this
+    Python. Raises PeerMissing if that Python cannot import the peer.
     """
     module, distribution = PEERS[name]
     python = os.environ.get(PEER_PYTHON) or sys.executable

@@ -139,7 +139,7 @@ class _Node:
         )
 
     def settle(self) -> None:
-        """Start requested workers at once."""
+        """Start requested workers immediately."""
         while self._starting:
             self.machine.worker_ready(self._starting.pop().worker_id, 1, self.world.now)
 

@@ -4,8 +4,8 @@ size.
 There are two plain streams. The receiver of the first stream drops the bytes; this shows the cost
 of the network. The receiver of the second stream writes the bytes into new shared memory, like an
 object. On a machine with slow new pages, the second stream is several times slower. Therefore an
-object is sent in two ways: into new memory, and over an unused copy. The second way is usual in a
-program that drops copies again and again.
+object is sent in two ways: into new memory, and into the file of an unused copy. The second way is
+usual in a program that drops copies again and again.
 """
 
 from __future__ import annotations

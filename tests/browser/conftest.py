@@ -1,4 +1,4 @@
-"""A page of a drawn cluster, served over a socket, and a browser that may speak with it alone."""
+"""Serve a page of a made-up cluster over a socket, with a browser that can connect to it alone."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from phalanx.dashboard.wire import StrictProtocol
 
 SECRET = b"s" * 32
 PATIENCE_S = 600.0
-"""The seconds after which a wait of the browser gives up, and after which the server sends a page
-that waits. A busy machine may need minutes for what takes a second otherwise.
+"""The seconds after which the browser stops waiting, and after which the server sends a page
+although data is missing. A busy machine may need minutes for work that otherwise takes a second.
 """
 MOMENT = 100.0
 """The time by which codes and sessions end, which stands still: a code is valid for a minute."""
 
 
 class Served:
-    """A page in a thread of its own."""
+    """Serves the page of the cluster in a thread."""
 
     def __init__(self, head):
         self.head = head
@@ -61,7 +61,7 @@ class Served:
         return f"{self.base}/login#code={make_code(SECRET, MOMENT)}"
 
     def close(self):
-        """End it."""
+        """End the server and its thread."""
         self._server.should_exit = True
         self._thread.join()
         self._listener.close()

@@ -1,5 +1,6 @@
-"""A cluster as people have it, drawn: machines of eight GPUs, teams, and jobs that wait for
-reasons."""
+"""A made-up cluster like those of users: machines of eight GPUs, teams, and jobs that wait for
+different reasons.
+"""
 
 from __future__ import annotations
 
@@ -277,7 +278,9 @@ class DrawnHead(Head):
         return found
 
     def _node_use(self, node_id: str, span_s: float) -> NodeUse:
-        """The use of a machine, and its processes: the members of its gangs, and a few workers."""
+        """Return the use of a machine, and its processes: the members of its gangs, and a few
+        workers.
+        """
         rng = random.Random(node_id)
         totals = {"GPU": 8.0, "CPU": 96.0, "memory": 1024 * GIB}
         agos = [span_s * (90 - at) / 90 for at in range(90)]

@@ -18,7 +18,7 @@ DEATHS = (
     "The actor is dead because it was killed by `ray.kill` (phalanx.kill).",
 )
 WORKERS = 4
-"""Workers of each machine."""
+"""The number of workers on each machine."""
 
 
 def drawn_tasks(nodes: list[str], seed: int = 5) -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ def _of_worker(rng: random.Random, node: str, worker: str, pid: int) -> list[dic
 
 
 def told(query: StateQuery, rows: list[dict[str, Any]]) -> StateAnswer:
-    """The answer of the cluster's processes."""
+    """Return the answer to a query over these rows, filtered and counted."""
     among = [row for row in rows if lets_through(query.filters, row)]
     if not query.count_by:
         return StateAnswer(StatePart(among, len(rows), len(among)), [])
@@ -66,7 +66,7 @@ def told(query: StateQuery, rows: list[dict[str, Any]]) -> StateAnswer:
 
 
 def actors(query: StateQuery, nodes: list[str]) -> StateAnswer:
-    """The answer about actors, or about the programs that made them."""
+    """Return the answer to a query about actors, or about the programs that made them."""
     if query.kind == "drivers":
         programs = ("python train.py --epochs 90 --data /shared/imagenet", "python serve.py")
         rows: list[dict[str, Any]] = [
@@ -91,7 +91,9 @@ def actors(query: StateQuery, nodes: list[str]) -> StateAnswer:
 
 
 def objects(query: StateQuery, nodes: list[str]) -> StateAnswer:
-    """The answer about objects and stores; the places where objects are made are not recorded."""
+    """Return the answer to a query about objects and stores. The places where objects are made are
+    not recorded.
+    """
     rng = random.Random(3)
     if query.kind == "stores":
         rows = [

@@ -1,4 +1,6 @@
-"""The page in a real browser: nothing of users runs, everybody can read it, and it lives."""
+"""The page in a real browser: text of users is never executed, everybody can read the page, and it
+updates itself.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ MEETING = """() => [...document.querySelectorAll("svg.curves, .ticks svg")].flat
     .filter(([, place], at) => place.x < texts[at][1].right)
     .map(([text]) => text);
 })"""
-"""The texts of axes that overlap the text before them."""
+"""Returns the labels of axes that overlap the label before them."""
 
 
 @pytest.mark.parametrize("width", [390, 1600, 2560])

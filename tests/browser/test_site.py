@@ -12,7 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 ROOT = Path(__file__).parents[2]
 MOST_BYTES = 300_000
-"""The size of a page with all that a browser loads for it."""
+"""The most bytes that a browser may load for a page, with everything that the page loads."""
 MOST_BYTES_TO_SEARCH = 400_000
 """The same for the page of the search, which loads the index of all words."""
 WITHOUT_A_TITLE = {"genindex.html", "search.html"}

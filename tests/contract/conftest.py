@@ -80,7 +80,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="package")
 def module(engine):
-    """The module under test, shut down before tests outside the contract run."""
+    """Yield the module under test. It is shut down before tests outside the contract run."""
     under_test = importlib.import_module(
         "phalanx" if engine in (CLUSTER, CLIENT, ON_RAY) else engine
     )
@@ -112,7 +112,7 @@ def start(engine, module):
 
 
 def _start_client(module, address):
-    """A client of the cluster, which knows nothing but a token."""
+    """Yield a function that connects as a client of the cluster. The client knows only a token."""
     from phalanx.protocol.requests.tokens import CreateToken
     from phalanx.runtime.daemons import personal_token
     from phalanx.runtime.daemons.finding import ask_cluster
@@ -128,7 +128,9 @@ def _start_client(module, address):
 
 
 def _start_on_ray(module):
-    """All CPUs are on one of three raylets, as where there is one node."""
+    """Yield a function that connects to a Ray cluster. One of its three raylets has all the CPUs,
+    so that the tests see one node.
+    """
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "memory": 2**26})
@@ -165,7 +167,7 @@ def fresh(module):
 
 @pytest.fixture
 def part(module):
-    """Imports a submodule of the module under test: `part("util.queue")`."""
+    """Return a function that imports a submodule of the module under test: `part("util.queue")`."""
     return lambda name: importlib.import_module(f"{module.__name__}.{name}")
 
 
@@ -204,15 +206,17 @@ def counter(ray):
 
 @pytest.fixture
 def eventually():
-    """Waits until a condition holds, and fails when it never does."""
+    """Return a function that waits until a condition holds, and fails if the condition never
+    does.
+    """
     return partial(polling.eventually, within_s=TIMEOUT_S)
 
 
 @pytest.fixture
 def is_over(engine, get, eventually):
-    """Checks that an actor answers no more: not once on our engine.
+    """Return a check that an actor no longer answers. On our engine even the first call must fail.
 
-    Ray ends an actor a moment after it was asked to, and a call may come before that.
+    Ray ends an actor a moment after the request, so a call may still succeed before that.
     """
 
     def check(method, error):
@@ -232,7 +236,7 @@ def is_over(engine, get, eventually):
 
 @pytest.fixture
 def ends(eventually):
-    """Waits until a process has ended."""
+    """Return a function that waits until a process has ended."""
 
     def check(pid):
         def is_gone():
@@ -249,7 +253,9 @@ def ends(eventually):
 
 @pytest.fixture
 def tally(tmp_path):
-    """Counts across processes: `add` leaves a mark, `count` reads how many there are."""
+    """Return a counter that works across processes: `add` leaves a mark, `count` returns the number
+    of marks.
+    """
 
     class Tally:  # local, so that it travels to workers by value
         def __init__(self, folder):
@@ -270,7 +276,7 @@ def tally(tmp_path):
 
 @pytest.fixture
 def gate(tmp_path, tally, eventually):
-    """A closed door: tasks `enter` and stay until the test opens it."""
+    """Return a gate: tasks that `enter` wait there until the test opens it."""
 
     class Gate:  # local, so that it travels to workers by value
         def __init__(self, door, tally):

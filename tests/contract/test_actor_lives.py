@@ -522,9 +522,10 @@ LASTING = {"child": _child, "pool": _pool, "thread": _thread, "handler": _handle
 @pytest.mark.parametrize("how", ["exit_actor", "exit 0", "exit 3", "last handle"])
 @pytest.mark.with_a_node("workers cannot import the modules of a client")
 def test_what_actors_have_started_does_not_hold_up_their_end(ray, get, part, errors, how):
-    """Their callers waited for ever, and what the actors held was never free again.
+    """The callers of such actors waited for ever, and the actors' resources were never freed.
 
-    One actor for each kind of what lasts, all at once, because each end takes its two seconds.
+    There is one actor for each kind of long-lived thread or process. All are ended at the same
+    time, because each end takes two seconds.
     """
     exit_actor = part("actor").exit_actor
 

@@ -343,7 +343,9 @@ def test_a_streaming_task_is_cancelled(ray, get, gate, eventually, errors):
 
 
 def test_a_task_sees_its_own_end_before_that_of_its_children(ray, get, tally, eventually):
-    """Its children are cancelled with it; what it waits for must not fail first."""
+    """The task's children are cancelled with it. The call that it waits for must not fail before
+    the task is interrupted.
+    """
 
     @ray.remote
     class Sleeper:
@@ -401,7 +403,7 @@ def test_async_actors_are_not_asked_whether_they_are_cancelled(ray, get):
 
 
 def test_calls_of_an_async_actor_are_cancelled_at_any_moment(ray, get, errors):
-    """Before they leave, before they begin, while they run."""
+    """Calls are cancelled before they are sent, before they start, and while they run."""
 
     @ray.remote
     class Sleeper:

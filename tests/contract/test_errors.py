@@ -346,7 +346,7 @@ def test_an_error_outside_the_tree_of_exception_keeps_its_class(ray, get, errors
 
 
 def test_an_interrupt_raised_by_a_task_is_a_cancellation(ray, get, errors):
-    """And no KeyboardInterrupt, which would end the driver."""
+    """The reader gets TaskCancelledError, not a KeyboardInterrupt, which would end the driver."""
 
     @ray.remote(max_retries=0)
     def interrupt():

@@ -1,4 +1,6 @@
-"""Starting, stopping and starting again; what begins by itself; wrong arguments of `init`."""
+"""Starting, stopping and starting again; what is started without a call of `init`; wrong arguments
+of `init`.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,15 @@ LOCAL = {"num_cpus": 2, "include_dashboard": False}
 
 @pytest.fixture
 def start(fresh):
-    """`init` of a small runtime of its own."""
+    """Return a function that calls `init` for a small runtime without any other cluster."""
     return lambda **options: fresh.init(**{**LOCAL, **options})
 
 
 @pytest.fixture
 def runs_alone(monkeypatch):
-    """Clusters that others have started on this machine are not found. In a short directory, as
-    sockets have to lie there."""
+    """Hide the clusters that others have started on this machine. The runtime directory has a short
+    path, because the paths of sockets are limited.
+    """
     with tempfile.TemporaryDirectory(prefix="phx", dir="/tmp") as directory:
         monkeypatch.setenv("XDG_RUNTIME_DIR", directory)
         yield
@@ -31,7 +34,7 @@ def runs_alone(monkeypatch):
 
 @pytest.fixture
 def run_script(fresh, tmp_path):
-    """Runs a program of its own and returns how it ended."""
+    """Return a function that runs a program in a process, and returns how the program ended."""
 
     def run(body):
         path = tmp_path / "program.py"
@@ -411,7 +414,7 @@ class Maker:
         return 1
 """
 WAITING = "ray.get([ok.remote() for _ in range(3)])\n"
-"""One CPU: whatever was submitted before has ended."""
+"""Waits until everything that was submitted before has ended, because there is only one CPU."""
 
 
 @pytest.mark.parametrize(

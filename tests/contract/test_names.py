@@ -12,7 +12,7 @@ NAMES = """
 
 
 def test_public_names(module):
-    """In a process of its own, where no test has imported a submodule yet."""
+    """Run in a new process, because no test has imported a submodule there."""
     import subprocess
     import sys
 

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def free(ray, eventually):
-    """Waits until so much of a resource is available."""
+    """Return a function that waits until this amount of a resource is available."""
 
     def wait_until(name, quantity):
         eventually(lambda: ray.available_resources().get(name, 0) == quantity)

@@ -1,4 +1,4 @@
-"""The contract holds what it promises: at least two hundred behaviours."""
+"""The contract has as many behaviours as it says: at least two hundred."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 
 def behaviours(source):
-    """Names of the test functions; a table of many rows counts once."""
+    """Return the names of the test functions in `source`. A test with many parameters counts
+    once.
+    """
     return [
         node.name
         for node in ast.parse(source).body

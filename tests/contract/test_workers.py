@@ -131,7 +131,7 @@ def test_an_actor_made_while_a_worker_of_a_gpu_task_ends_gets_another_one(ray, g
 
 
 def test_what_a_task_changes_of_its_process_stays_for_the_worker_s_next_tasks(ray, get):
-    """As on Ray: a worker is one process, and nothing is set back between tasks."""
+    """As on Ray, a worker is one process, and nothing is reset between tasks."""
     import os
     import signal
 

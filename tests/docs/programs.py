@@ -1,4 +1,4 @@
-"""The Python programs in pages: read as they stand there, and run."""
+"""The Python programs in the pages of the documentation, extracted without changes and run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ _PROGRAM = re.compile(r"```python\n(.*?)```(?:\nThis prints `(.*?)`)?", re.DOTAL
 
 
 def programs_in(page: str) -> list[tuple[str, str]]:
-    """[(program, what the page says next that it prints, or "")] of a page below the root."""
+    """Return [(program, output)] of a page below the root. The output is what the page says next
+    that the program prints, or "".
+    """
     return _PROGRAM.findall((ROOT / page).read_text())
 
 
 def output_of(program: str, directory: Path) -> str:
-    """Run a program in this directory, which has to end well; return its output."""
+    """Run a program in this directory, and return its output. Fails if the program fails."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=directory,

@@ -1,5 +1,6 @@
-"""Each limit of docs/reference/limits.md on what a user can size: the limit itself is taken, and
-one more is refused, with the value and what is allowed."""
+"""Each limit of docs/reference/limits.md on something that a user can size: a value at the limit is
+accepted, and one above it is refused with a message that names both numbers.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ from phalanx.scheduler.cycle.specs import QueueSpec
 from .test_limits import ROWS, constant
 
 Try = Callable[[Any], object]
-"""Asks for so much. Raises, or returns, what is said against it."""
+"""Tries a value of this size. Raises the refusal, or returns its text."""
 
 
 def _definition(size: int) -> None:
@@ -49,7 +50,7 @@ def _definition(size: int) -> None:
 
 
 def _message(size: int) -> Ask:
-    """A message of which a frame has this number of bytes."""
+    """Return a message whose frame has this number of bytes."""
     length = len(frames.encode_frame([Ask(1, 1, _raw(size // 2))])) - framing.HEADER_BYTES
     return Ask(1, 1, _raw(size // 2 + size - length))
 
@@ -137,19 +138,23 @@ def _reservation(**fields: Any) -> str | None:
 
 
 def _values(count: int) -> None:
-    """A mapping and twice a list: each counts once more than it has members."""
+    """Read a document with a mapping, and with a list that occurs twice. Each of these counts one
+    more than the number of its members.
+    """
     half, rest = divmod(count - 5, 2)
     documents.Document(f"a: &a [{'1,' * half}]\nb: *a\n{'c: 1' * rest}")
 
 
 class Limit(NamedTuple):
-    """How one row is tried."""
+    """How the limit in one row of the page is tried."""
 
     attempt: Try
     words: str
-    """The words about one more, as a pattern. {value} and {limit} stand for the two numbers."""
+    """The pattern of the refusal of a value above the limit. {value} and {limit} stand for the two
+    numbers.
+    """
     patched: tuple[Any, str, int] | None = None
-    """A smaller limit in place of the constant, where the true one would cost too much."""
+    """A smaller limit that replaces the constant, if the real limit would cost too much."""
     step: float = 1
     way: str = ""
 
@@ -373,7 +378,7 @@ ELSEWHERE = {
     "runtime.head.ledger_thread.MAX_WAITING": "tests/unit/storage/test_ledger_thread.py",
     "node.broadcasts.AT_ONCE": "tests/unit/node/test_broadcasts.py",
 }
-"""Rows that these files try."""
+"""The limits that other test files try, with the file of each."""
 
 _OLDEST_GO = "nothing is refused above it: the oldest go"
 _OTHER_WAY = "nothing is refused above it: what is larger goes another way"
@@ -434,7 +439,7 @@ NOT_TRIED = {
     "runtime.os.command_groups.MOST_PROCESSES": _MACHINE,
     "runtime.os.commands.NAMED": "a list of names, and no number",
 }
-"""Why the other rows are not tried here."""
+"""The reasons why the other limits are not tried here."""
 
 
 def test_every_row_of_the_page_is_tried_or_says_why_not() -> None:

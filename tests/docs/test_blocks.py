@@ -27,13 +27,15 @@ COMMANDS = frozenset(
         *("sudo", "torchrun", "torchx", "useradd", ".venv/bin/python", "/usr/bin/python3"),
     ]
 )
-"""The first words of the commands in pages. Add a command here that a page begins to use."""
+"""The first words of the commands in pages. If a page begins to use another command, add it
+here.
+"""
 SET = re.compile(r"[A-Z_]+=")
-"""A variable that is set for one command."""
+"""The beginning of an assignment that sets a variable for one command."""
 _COMMAND = r"(?:phalanx [a-z-]+|make [a-z-]+|\.venv/bin/python -m)(?: |$)"
 JOINED = re.compile(rf"#.* {_COMMAND}|# .* sudo$|^(?!sudo )[^#]*\w {_COMMAND}.*#")
-"""A command in a comment (a comment writes the names of commands in backticks), or a command with a
-comment after other words, as after lines were joined.
+"""Matches lines that were joined by mistake: a command in a comment (comments write the names of
+commands in backticks), or a command that follows other words and has a comment after it.
 """
 
 
@@ -43,7 +45,9 @@ def blocks_of(text: str) -> list[tuple[str, str]]:
 
 
 def is_of_commands(kind: str, body: str) -> bool:
-    """Whether a block consists of commands alone; one with comments need not say its language."""
+    """Whether a block consists of commands only. If its first line is a command with a comment, the
+    block need not name its language.
+    """
     first = body.partition("\n")[0]
     return kind in ("sh", "bash") or (
         not kind and first.partition(" ")[0] in COMMANDS and "  # " in first
@@ -51,7 +55,7 @@ def is_of_commands(kind: str, body: str) -> bool:
 
 
 def commands_in(body: str) -> Iterator[list[str]]:
-    """Yield the words of each command, which may go on over lines."""
+    """Yield the words of each command. A command may continue over several lines."""
     command = ""
     for line in body.splitlines():
         command += line + "\n"
@@ -68,7 +72,9 @@ def commands_in(body: str) -> Iterator[list[str]]:
 
 
 def faults_in(text: str) -> list[str]:
-    """Return the programs of a page that do not parse, and the commands that begin with none."""
+    """Return what is wrong in the blocks of a page: programs that do not parse, lines that were
+    joined, and commands whose first word is unknown.
+    """
     faults = []
     for kind, body in blocks_of(text):
         if kind == "python":

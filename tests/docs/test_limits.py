@@ -25,7 +25,7 @@ ROWS = list(rows())
 
 
 def constant(path: str) -> Any:
-    """What `module.NAME` or `module.Class.field` (its default) is."""
+    """Return the value of the constant `module.NAME`, or the default of `module.Class.field`."""
     module, _, name = path.rpartition(".")
     if module.rpartition(".")[2][0].isupper():
         module, _, owner = module.rpartition(".")
@@ -34,7 +34,7 @@ def constant(path: str) -> Any:
 
 
 def value(text: str) -> float:
-    """A limit as people write it: 95 MiB, 1,000,000 bytes, 30 %, 2^63, 60 s."""
+    """Return the number of a limit as pages write it: 95 MiB, 1,000,000 bytes, 30 %, 2^63, 60 s."""
     number, _, unit = text.partition(" ")
     base, _, power = number.replace(",", "").partition("^")
     return float(base) ** (int(power) if power else 1) * UNITS.get(unit, 1)

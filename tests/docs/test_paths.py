@@ -1,4 +1,4 @@
-"""Paths that the documents for people who change the code name exist."""
+"""Paths that are named in the documents for contributors exist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOMES = [
     ROOT / "benchmarks" / "phalanx_benchmarks",
     ROOT / "research" / "phalanx_research",
 ]
-"""Where a name may lie that a document gives without the folders above it."""
+"""The folders that a document may leave out when it names a file."""
 DOCUMENTS = sorted(
     str(path.relative_to(ROOT))
     for path in [
@@ -33,13 +33,15 @@ NO_FILES = {
     *("src/phalanx/scheduler/plugins/NAME.py", "adapters/HOST.py"),
     *("HOST.yaml", "tools/integrations/hosts/HOST.yaml", "phalanx-snapshot/1"),
 }
-"""Placeholders, and the name of a format."""
+"""Names that are placeholders or formats, and not files."""
 PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|toml|txt))`")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
 
 def is_there(name: str, folder: Path) -> bool:
-    """Whether a file exists that a document in this folder names, from there or from one above."""
+    """Whether a file exists that a document in `folder` names, relative to the root, to `folder` or
+    its parent, or to one of HOMES.
+    """
     if any((start / name).exists() for start in (ROOT, folder, folder.parent)):
         return True
     if "/" not in name:

@@ -1,4 +1,6 @@
-"""Each tutorial, followed to the letter: its files written, its commands run, its outputs seen."""
+"""Each tutorial is followed exactly: its files are written, its commands run, and its outputs
+compared.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ BLOCK = re.compile(r"(?:Write `([^`]+)`[^`]*?)?```(\w+)\n(.*?)```", re.DOTALL)
 
 @pytest.fixture
 def machine() -> Iterator[Path]:
-    """A home of its own with a runtime directory; its cluster ends with the test."""
+    """Yield a home directory with a runtime directory. The cluster that is started there ends with
+    the test.
+    """
     directory = Path(tempfile.mkdtemp(prefix="pht-", dir="/tmp"))
     (directory / "run").mkdir(mode=0o700)
     (directory / "work").mkdir()
@@ -34,7 +38,7 @@ def machine() -> Iterator[Path]:
 
 
 def run(directory: Path, script: str) -> subprocess.CompletedProcess[str]:
-    """Run the lines of a shell block, on any free port; the first that fails ends it."""
+    """Run the lines of a shell block, with any free port. It ends at the first line that fails."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("PHALANX_")
     }

@@ -1,4 +1,4 @@
-"""Every request that there is, found in its package: what is written tomorrow is found, too."""
+"""All request types, found in their package, so that a new type is tried without a change here."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ KNOWN: Known = {
 
 
 def manifest(maker: Maker) -> Manifest:
-    """An object of some kind, made as its struct says; or, seldom, bytes that are none."""
+    """Return an object of some kind with drawn fields, or, seldom, bytes that cannot be decoded."""
     rng = maker.rng
     if maker.is_wild() and rng.random() < 0.3:
         return Manifest(rng.choice([*KINDS, "x"]), rng.randbytes(rng.randint(0, 9)))
@@ -74,7 +74,7 @@ def manifest(maker: Maker) -> Manifest:
 
 
 def job(maker: Maker) -> JobSpec:
-    """A job that runs something more often than not."""
+    """Return a drawn job, which usually has groups."""
     spec: JobSpec = maker.struct(JobSpec, 0.85)
     if spec.groups or maker.is_wild():
         return spec
@@ -82,7 +82,7 @@ def job(maker: Maker) -> JobSpec:
 
 
 def group(maker: Maker) -> TaskGroup:
-    """A group, whose members run something more often than not."""
+    """Return a drawn group, whose members usually have commands."""
     found: TaskGroup = maker.struct(TaskGroup, 0.8)
     if found.template.processes or maker.is_wild():
         return found
@@ -90,7 +90,7 @@ def group(maker: Maker) -> TaskGroup:
 
 
 def template(maker: Maker) -> Template:
-    """A member's commands."""
+    """Return the drawn commands of a member."""
     found: Template = maker.struct(Template, 0.85)
     if found.processes or maker.is_wild():
         return found
@@ -98,7 +98,7 @@ def template(maker: Maker) -> Template:
 
 
 def process(maker: Maker) -> Process:
-    """A command."""
+    """Return a drawn command."""
     found: Process = maker.struct(Process, 0.8)
     if found.argv or maker.is_wild():
         return found

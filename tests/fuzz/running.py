@@ -1,5 +1,5 @@
-"""The length of the suites: a number of seeds in `make test`, always the same; or for the time
-that the environment gives, from seeds that nobody has tried (`PHALANX_FUZZ_S=3600`, for each).
+"""How long the suites run: in `make test`, over the same fixed number of seeds each time; with
+`PHALANX_FUZZ_S=3600`, each suite runs for that many seconds, from seeds that were not tried before.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ T = TypeVar("T")
 def try_out(
     draw: Callable[[random.Random], list[T]], check: Callable[[list[T]], None], count: int
 ) -> None:
-    """Have `count` drawn lists checked, or as many as there is time for. Fails with the shortest
-    part of the first that fails; where there is time, with one of each place that raises."""
+    """Check `count` drawn lists, or as many as the given time allows. Fails with the shortest part
+    of a list that fails: of the first one, or, in a timed run, of one for each place that raises.
+    """
     found: dict[str, list[Any]] = {}
     often: Counter[str] = Counter()
     until = time.monotonic() + SECONDS
@@ -53,7 +54,7 @@ def try_out(
 
 
 def _fails(check: Callable[[list[T]], None], drawn: list[T]) -> str:
-    """Where it raised, empty where it did not."""
+    """Return the error and the place where `check` raised it; empty if it did not raise."""
     try:
         check(drawn)
     except Exception as error:

@@ -1,5 +1,6 @@
-"""Every command with any words and any answer of a head: it ends in order, and prints nothing that
-steers a terminal."""
+"""Every command with any arguments and any answer of a head: it ends with an expected error or
+code, and prints nothing that controls a terminal.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +33,14 @@ ASKING = (
 )
 ENDLESS = ("watch", "follow")
 _MOST_ASKED = 10
-"""Questions of one command; `run` would ask until its job is over."""
+"""The most requests that a command is answered; `run` would ask until its job is over."""
 
 HERE = SimpleNamespace(kind="head", address="127.0.0.1:1")
 """A daemon of this machine, as commands find it."""
 
 
 Line = tuple[tuple[str, ...], int]
-"""The words of a command, and a seed for what it is answered."""
+"""The words of a command, and the seed from which its answers are drawn."""
 
 
 ANSWERS: dict[Any, Any] = {
@@ -49,15 +50,15 @@ ANSWERS: dict[Any, Any] = {
     list[dict[str, Any]]: lambda maker: [{"state": maker.text()}],
 }
 ANSWERS[list[QueueInfo]] = lambda maker: [maker.value(QueueInfo)]
-"""Replies with a form that their type does not give: heads are trusted with them."""
+"""Answers that their type alone does not describe. Commands rely on the head for these."""
 
 
 class Endless(BaseException):
-    """The command waits for something."""
+    """Raised when a command waits without end."""
 
 
 def commands(group: Any, words: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
-    """The commands that ask a head, with their words."""
+    """Return the commands that ask a head, each with its words."""
     if hasattr(group, "commands"):
         inside = group.commands.items()
         return [found for name, one in inside for found in commands(one, (*words, name))]
@@ -70,7 +71,7 @@ assert len(COMMANDS) > 20
 
 
 def word(maker: Maker) -> str:
-    """A value on a command line, which holds no NUL."""
+    """Return an argument of a command, without a NUL character."""
     rng = maker.rng
     found = [maker.text(), rng.choice(HOSTILE_TEXTS), str(maker.integer()), f"a={maker.number()}"]
     return rng.choice(found).replace("\0", "0")
@@ -92,7 +93,9 @@ def draw(rng: random.Random) -> list[Line]:
 
 
 def write_inside(path: Path, data: bytes) -> int:
-    """In place of Path.write_bytes: these words may name any file of this machine."""
+    """Replaces Path.write_bytes: refuse to write outside the current directory, because drawn
+    arguments may name any file of this machine.
+    """
     if not path.resolve().is_relative_to(Path.cwd()):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     with path.open("wb") as file:

@@ -1,4 +1,4 @@
-"""Faults that the suites of this folder have found, each by itself."""
+"""Defects that the suites of this folder have found, one test for each."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A real head and nodes that are asked anything and sent garbage, beside other people's jobs: those
-begin within a bound and end as they should, and the head's memory stays as it was.
+"""A real head and nodes that get any requests and garbage while other people's jobs run: these jobs
+start within a time limit and end as they should, and the head's memory does not grow.
 
 `PHALANX_FUZZ_S=3600 pytest -m slow --timeout 0 tests/fuzz/test_live.py` looks for an hour.
 """
@@ -40,7 +40,9 @@ from phalanx.protocol.requests.request import Request, Role
 
 LASTS_S = SECONDS or 60.0
 STARTS_WITHIN_S = 60.0
-"""A bystander's job; machines that run tests are slow at times."""
+"""The seconds within which a bystander's job must start. Machines that run tests are slow at
+times.
+"""
 GROWTH_BYTES = 200 << 20
 SLOT = "slot"
 ASKED = [
@@ -48,11 +50,13 @@ ASKED = [
     for kind in OF_CONTROL
     if Role.PROCESS in kind.asked_by and kind not in (WaitGroup, RemoveGroup, KillActor)
 ]
-"""The requests that are answered at once."""
+"""The types of requests that are answered immediately."""
 
 
 def sockets_of(cluster: Any) -> list[Any]:
-    """Everything that listens: Unix sockets by path, TCP by (host, port)."""
+    """Return the listening sockets of the cluster: Unix sockets by path, TCP sockets by (host,
+    port).
+    """
     found: list[Any] = [p for p in Path(cluster.temp_dir).rglob("*") if p.is_socket()]
     for root in [cluster._head.process.pid, *(node.pid for node in cluster.list_all_nodes())]:
         for process in [psutil.Process(root), *psutil.Process(root).children(recursive=True)]:
@@ -66,7 +70,9 @@ def sockets_of(cluster: Any) -> list[Any]:
 
 
 def garbage(maker: Maker) -> bytes:
-    """Bytes of a peer: none of the protocol, half a frame, or messages after an introduction."""
+    """Return bytes that a peer sends: not of the protocol, half a frame, or messages after an
+    introduction.
+    """
     rng = maker.rng
     if rng.random() < 0.2:
         return rng.randbytes(rng.randint(0, 5000))
@@ -85,7 +91,7 @@ def garbage(maker: Maker) -> bytes:
 
 
 def send(where: Any, data: bytes) -> None:
-    """To a socket, without waiting for what it says."""
+    """Send data to a socket, and read at most one piece of the answer."""
     kind = socket.AF_UNIX if isinstance(where, Path) else socket.AF_INET
     with socket.socket(kind, socket.SOCK_STREAM) as stranger, contextlib.suppress(OSError):
         stranger.settimeout(5)
@@ -96,7 +102,7 @@ def send(where: Any, data: bytes) -> None:
 
 
 def ask(maker: Maker) -> str:
-    """One request, as this program. How it was answered."""
+    """Send one request as this program. Returns how it was answered."""
     kinds: list[type[Request[Any]]] = [*ASKED, *[ApplyManifests] * 20]
     kind = maker.rng.choice(kinds)
     try:

@@ -1,5 +1,6 @@
-"""Every field of every manifest with any value: it is read or refused in words, and what is read is
-taken by the head, which goes on with other people's work."""
+"""Every field of every manifest with any value: the manifest is read, or refused with a message.
+The head accepts those that are read, and continues with other people's work.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ Asked = dict[tuple[str | int, ...], set[str]]
 
 
 def asked_for(text: str) -> Asked:
-    """The keys that the readers ask for in this file: the schema, as the readers know it."""
+    """Return the keys that the readers ask for in this file. Together they are the schema."""
     found: Asked = {}
     with pytest.MonkeyPatch.context() as patch:
         whole = Fields.raw
@@ -44,7 +45,7 @@ def asked_for(text: str) -> Asked:
 
 
 def changed(maker: Maker, data: dict[str, Any]) -> dict[str, Any]:
-    """The object with something else in a few of the fields that readers ask for."""
+    """Return the object with other values in a few of the fields that readers ask for."""
     data = copy.deepcopy(data)
     for _ in range(maker.rng.randint(0, 3)):
         asked = asked_for(json.dumps(data))

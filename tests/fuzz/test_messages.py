@@ -1,5 +1,6 @@
-"""Any message from any peer to a node, and to an owner: it is handled, or its peer is dropped, and
-what others do goes on."""
+"""Any message from any peer to a node, and to an owner: the message is handled, or its peer is
+disconnected, and the work of others continues.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ KNOWN: Known = {
 
 
 class Peer:
-    """A node's end of a connection."""
+    """The node's end of a connection, which keeps what is sent."""
 
     def __init__(self) -> None:
         self.peer = b""
@@ -62,7 +63,7 @@ class Peer:
 
 
 class Place:
-    """A node whose processes, files and connections are none."""
+    """A node without real processes, files and connections."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -123,7 +124,7 @@ class Place:
             self.node.on_round()
 
     def process(self, number: int, tag: str = "driver") -> Peer:
-        """A process of this node."""
+        """Connect a process of this node; return the node's end of the connection."""
         peer = Peer()
         peer.peer, peer.tag = process_id(PREFIX, number.to_bytes(6, "big"), b"\x01\0\0\0"), tag
         self.node.peers.add(peer)
@@ -131,7 +132,7 @@ class Place:
 
 
 Said = tuple[str, Any]
-"""The sender of each message."""
+"""The kind of the sender, and the message."""
 SPEAKERS = ["driver", "driver", "worker", "stranger", "head", "node"]
 
 
@@ -174,7 +175,7 @@ def goes_on(said: list[Said]) -> None:
 
 
 SENT_TWICE = (Expelled,)
-"""The messages that end a node by right."""
+"""The messages that end a node as intended."""
 
 
 def test_a_node_goes_on() -> None:
@@ -221,7 +222,7 @@ def test_an_order_that_the_node_fails_at_is_refused_and_harms_no_other(
 
 
 def told(place: Place) -> list[Any]:
-    """The messages with which the node notified its head."""
+    """Return the messages that the node has sent to its head in reports."""
     bodies = [one.body for one in place.head.sent if isinstance(one, Reported)]
     return [inner for body in bodies for inner in decode_body(body)]
 

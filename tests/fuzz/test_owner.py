@@ -40,7 +40,7 @@ class Place:
 
 
 class Peer(Wire):
-    """A connection that nobody is at the other end of."""
+    """A connection without another end."""
 
     is_dialling = False
     refusal = ""
@@ -65,7 +65,9 @@ def draw(rng: random.Random) -> list[tuple[bool, Any]]:
 
 
 def goes_on(said: list[tuple[bool, Any]]) -> None:
-    """A message that a peer may not send drops that peer alone; the node is to be understood."""
+    """Check that a forbidden message of a peer disconnects that peer only, and that messages of the
+    node are handled.
+    """
     owner = Owner(Place(), ME)
     owner.submit(template("f", 3))
     node: Any = owner.node

@@ -138,7 +138,7 @@ async def _gateway(files: ObjectFiles, said: list[bytes]) -> None:
 
 
 class _Shaken:
-    """A handshake that is over."""
+    """Stands for a completed handshake."""
 
     def verdict(self, status: Status) -> bytes:
         return b"v"
@@ -170,7 +170,7 @@ class RayCluster:
         return {"CPU": 4.0}
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
-        """Nothing of it is anywhere else."""
+        """Do nothing: no other part keeps anything about a process."""
 
 
 RAY_KNOWN: dict[tuple[str, Any], Sequence[Any]] = {

@@ -1,4 +1,4 @@
-"""Every request of the head with any value: it answers, and others' work goes on."""
+"""Every request to the head with any value is answered, and other people's work continues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def handled(world: PeopleWorld) -> list[type[Request[Any]]]:
 
 OF_CONTROL = handled(PeopleWorld())
 Step = tuple[Request[Any], Role] | str
-"""A request and who asks, or what else happens."""
+"""A request and the role of the asker, or the name of another event."""
 EVENTS = ["a minute", "a day", "members succeed", "members fail", "the head restarts"]
 
 

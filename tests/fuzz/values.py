@@ -1,9 +1,9 @@
-"""Values of a type, made from its annotation: what a peer that lies could put on the wire.
+"""Draws values of a type from its annotation, as a malicious peer could send them.
 
-One maker for every request, message and manifest, so that a field is tried on the day that it is
-written. A field's name says which of the things that are there it may mean (`known`); all else
-follows from its type. A value is made from a seed and not drawn by hypothesis, which takes ten
-times as long for structs of this size.
+One maker serves all requests, messages and manifests, so that a new field is tried without a change
+here. `known` lists existing names and ids that a field with this name and type may refer to; other
+values are drawn by type. Values are drawn from a seed and not by hypothesis, which takes ten times
+as long for structs of this size.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ HOSTILE_TEXTS = [
     "a." * 200, "default", "root", "\x7f", "\0files", "a=b", "a,b", "#", "&a", "*a", "!!python/x",
     "m" * (1 << 20),
 ]  # fmt: skip
-"""Names that a file system, a shell, a terminal, a pattern or a parser takes for something else."""
+"""Texts that have a special meaning for a file system, a shell, a terminal, a pattern or a
+parser.
+"""
 INTEGERS = [
     0, 0, 1, 1, 2, 3, 5, -1, -2, 7, 100, 65_535, 65_536, 100_000, 100_001, 2**31 - 1, 2**31, 2**53,
     2**63 - 1, -(2**63),
@@ -36,16 +38,16 @@ FLOATS = [
 BYTES = [b"", b"g", bytes(16), bytes(18), b"\x01" * 18, b"\xff" * 24, b"../x", b"\x81\xa1a\xc0"]
 RESOURCES = ["CPU", "CPU", "GPU", "memory", "cpu", "nvidia.com/gpu", "object_store_memory", "x"]
 _MANY = 3
-"""Elements of a list, at most."""
+"""The most elements of a drawn list."""
 _DEPTH = 6
-"""Below it a struct that may hold itself holds nothing more."""
+"""The depth of nesting below which structs leave their optional fields at the defaults."""
 
 Known = Mapping[tuple[str, Any], Sequence[Any]]
-"""The meanings that a field of this name and type may have."""
+"""The existing names or ids that a field of this name and type may refer to."""
 
 
 class Maker:
-    """Makes values from one source of randomness."""
+    """Draws values from one random generator."""
 
     def __init__(
         self,
@@ -53,8 +55,10 @@ class Maker:
         known: Known | None = None,
         special: Mapping[Any, Callable[[Maker], Any]] | None = None,
     ) -> None:
-        """`special`: how values of types are made whose fields do not say all about them. Some
-        makers are wild and others seldom are: what is refused at the door goes no further."""
+        """`special`: functions that make values of types whose fields do not describe them fully.
+        Each maker draws how often its values are wild: wild values are refused early, so they test
+        little of the code behind the checks.
+        """
         self.rng = rng
         self._wild = rng.choice([0.01, 0.03, 0.1, 0.4])
         self._known = known or {}
@@ -62,7 +66,7 @@ class Maker:
         self._depth = 0
 
     def value(self, kind: Any, name: str = "") -> Any:
-        """A value of this type; `name` is that of the field that it is for."""
+        """Return a value of this type. `name` is the name of the field that gets the value."""
         while isinstance(kind, NewType):  # at run time an id is what it is made of
             kind = kind.__supertype__
         meant = self._known.get((name, kind))
@@ -96,11 +100,13 @@ class Maker:
         raise TypeError(f"nothing here makes a {kind}: teach {__name__}")
 
     def is_wild(self) -> bool:
-        """Whether the next value is one that nobody means."""
+        """Whether the next value is to be one that nobody would send on purpose."""
         return self.rng.random() < self._wild
 
     def struct(self, kind: type[msgspec.Struct], sane: float = 0.6) -> Any:
-        """A struct; so often a field that has a default is left at it."""
+        """Return a struct. `sane` is the probability that a field with a default keeps the
+        default.
+        """
         self._depth += 1
         fields = {}
         for field in msgspec.structs.fields(kind):
@@ -116,7 +122,7 @@ class Maker:
         return range(0 if self._depth > _DEPTH else self.rng.randint(0, _MANY))
 
     def text(self) -> str:
-        """Any text that a frame can carry."""
+        """Return a text that a frame can carry, at times a hostile one."""
         rng = self.rng
         if not self.is_wild():
             return rng.choice("abcdq")
@@ -128,7 +134,7 @@ class Maker:
         return "".join(map(chr, codes))
 
     def document(self, depth: int = 0) -> Any:
-        """What JSON or YAML can say."""
+        """Return a value that JSON or YAML can express."""
         kind = self.rng.randrange(8 if depth < 3 else 6)
         if kind < 6:
             return (None, True, self.value(int), self.value(float), self.text(), "x")[kind]
@@ -136,7 +142,7 @@ class Maker:
         return several if kind == 6 else {self.text(): one for one in several}
 
     def amounts(self) -> dict[str, float]:
-        """Resources and how much of each."""
+        """Return amounts by the names of resources."""
         rng, found = self.rng, {}
         for _ in range(rng.randint(0, 2)):
             name = self.text() if self.is_wild() else rng.choice(RESOURCES)
@@ -144,18 +150,18 @@ class Maker:
         return found
 
     def pairs(self) -> tuple[tuple[str, float], ...]:
-        """The same as structs hold it."""
+        """Return drawn amounts as structs hold them: pairs of a name and an amount."""
         return tuple(sorted(self.amounts().items()))
 
     def integer(self) -> int:
-        """Of 64 bits, as msgpack has it."""
+        """Return an integer that fits into 64 bits, as msgpack requires."""
         rng = self.rng
         if not self.is_wild():
             return rng.choice([0, 1, 1, 2, 3])
         return rng.choice(INTEGERS) if rng.random() < 0.9 else rng.randrange(-(2**63), 2**63)
 
     def number(self) -> float:
-        """Of any size, and what is none."""
+        """Return a float of any size, or NaN or infinity."""
         return self.rng.choice(FLOATS if self.is_wild() else [0.0, 0.5, 1.0, 1.0, 2.0])
 
 

@@ -22,9 +22,9 @@ from phalanx.protocol.wire_errors import code_of, to_wire
 SOURCES = str(Path(phalanx.__file__).parent)
 NODES = {"6e" * 28: b"node-a", "6f" * 28: b"node-b"}
 OTHERS = "bystanders"
-"""The queue of the people who do nothing wrong, and what only their work asks for."""
+"""The queue of the bystanders: people who do nothing wrong."""
 PATIENCE = 6
-"""Rounds after which work that finds room has started."""
+"""The rounds within which work that fits must have started."""
 
 
 class Answer:
@@ -64,7 +64,7 @@ class PeopleWorld(World):
     def request(
         self, request: Request[Any], role: Role | None = None, process: bytes = bytes(16)
     ) -> Answer:
-        """Ask, in a role that may."""
+        """Send a request in this role, by default in one that may send it."""
         return self.request_raw(type(request), encode_request(request), role, process)
 
     def request_raw(
@@ -81,12 +81,12 @@ class PeopleWorld(World):
     # ---- other people ------------------------------------------------------------------------
 
     def forget_reservations(self) -> None:
-        """Delete all reservations, which keep others away because somebody asked."""
+        """Delete all reservations, because those that were requested may exclude bystanders."""
         for record in self.scheduler.calendar.table.all():
             self.scheduler.calendar.table.delete(record.name)
 
     def submit_bystander(self) -> str:
-        """A job of somebody who does nothing wrong; its name."""
+        """Submit a job of a bystander; return its name."""
         self.bystanders += 1
         name = f"bystander-{self.bystanders}"
         answer = self.request(
@@ -100,13 +100,15 @@ class PeopleWorld(World):
         return "" if job is None else job.state
 
     def end_members(self, code: int, of: str = "") -> None:
-        """All members of a job end with this code, or of all jobs but those of others."""
+        """End with this code all members of the job `of`, or, if it is empty, of all jobs except
+        the bystanders'.
+        """
         for place, order in list(self.running.items()):
             if order.job == of or not (of or order.job.startswith(f"{OTHERS}/")):
                 self.end(place, code)
 
     def happens(self, what: str) -> None:
-        """Let something happen that is no request."""
+        """Let an event happen that is not a request."""
         match what:
             case "the head restarts":
                 self.restart()
@@ -127,7 +129,7 @@ TOTAL = {"CPU": 4.0, "GPU": 2.0, "memory": 1e9, OF_OTHERS: 4.0}
 
 
 def bystander(name: str) -> JobSpec:
-    """A job of two members that asks for what nobody else knows."""
+    """Return a job of two members that asks for a resource that no other job asks for."""
     process = Process(command=("true",), requests=((OF_OTHERS, 1.0),))
     group = TaskGroup(
         name="w", replicas=2, min_available=2, template=Template(processes=(process,))
@@ -136,8 +138,9 @@ def bystander(name: str) -> JobSpec:
 
 
 def is_meant(error: BaseException) -> bool:
-    """Whether the package raised it on purpose, in words for the asker: neither a slip nor one of
-    Python's own errors."""
+    """Whether the package raised the error on purpose, with a message for the asker. Internal
+    errors and errors of Python itself are not meant.
+    """
     is_slip = to_wire(error).code == code_of(SystemFailureError) and not isinstance(
         error, SystemFailureError
     )

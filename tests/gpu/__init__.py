@@ -1,1 +1,1 @@
-"""On a machine with a real GPU: `make test-gpu`. Everywhere else these tests are skipped."""
+"""Tests for a machine with a real GPU (`make test-gpu`). On other machines they are skipped."""

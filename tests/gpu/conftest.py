@@ -17,14 +17,14 @@ PROGRAM = str(Path(__file__).with_name("program.py"))
 
 @pytest.fixture(scope="session", autouse=True)
 def gpu() -> None:
-    """Skips what needs a GPU where there is none."""
+    """Skip the test if there is no GPU."""
     if trouble := no_gpu():
         pytest.skip(trouble)
 
 
 @pytest.fixture
 def said() -> Callable[..., list[str]]:
-    """What `nvidia-smi` says of the first device."""
+    """Return a function that asks `nvidia-smi` for these fields of the first device."""
 
     def said(*names: str) -> list[str]:
         command = ["nvidia-smi", f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits"]
@@ -36,7 +36,7 @@ def said() -> Callable[..., list[str]]:
 
 @pytest.fixture
 def use() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start a program that takes this many MiB of the first device."""
+    """Yield a function that starts a program which takes this many MiB of the first device."""
     begun: list[subprocess.Popen[str]] = []
 
     def use(mibs: int, seconds: float = 0.0) -> subprocess.Popen[str]:
@@ -55,7 +55,7 @@ def use() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 @pytest.fixture
 def machine() -> Iterator[Any]:
-    """One user's machine."""
+    """Yield a machine with one user."""
     machine = Machine()
     try:
         yield machine

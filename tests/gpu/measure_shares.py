@@ -56,11 +56,11 @@ class Measurement:
         self.rows: Rows = {}
 
     def alone(self) -> None:
-        """One job has the whole card."""
+        """Run one job with the whole card."""
         self._measured("alone", [self._begin("alone", num_gpus=1)])
 
     def shared(self, mode: str) -> None:
-        """Two jobs have half of the card each."""
+        """Run two jobs with half of the card each."""
         half: dict[str, object] = {"num_gpus": 0.5, "gpu_share": mode}
         handles = [self._begin(f"first-{mode}", **half)]
         time.sleep(min(5.0, self._seconds / 4))
@@ -68,7 +68,7 @@ class Measurement:
         self._measured(mode, handles)
 
     def limit(self, mode: str) -> None:
-        """A job takes 4 GiB although it asked for 1 GiB."""
+        """Run a job that takes 4 GiB although it asked for 1 GiB."""
         asked = {"gpu_memory": "1GiB", "gpu_share": mode}
         takes = [sys.executable, TAKES, str(TAKEN >> 20), "600"]
         said = self._declared and self._declared / f"pid-{mode}"
@@ -86,7 +86,7 @@ class Measurement:
         print(f"memory limit by {mode}: {state} after {took:.1f} s: {why}{line}", flush=True)
 
     def killed_daemon(self) -> None:
-        """The daemon of two sharers is killed, and a third one starts after them."""
+        """Kill the daemon of two sharers, and start a third sharer afterwards."""
         half = {"num_gpus": 0.5, "gpu_share": "mps"}
         handles = [self._steps_for(LONGEST_S, f"with-daemon-{i}", **half) for i in range(2)]
         daemon = _eventually(_daemon)

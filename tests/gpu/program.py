@@ -1,9 +1,9 @@
-"""A program that uses a GPU through CUDA's driver alone, so that no framework has to be there.
+"""A program that uses a GPU through CUDA's driver alone, so that it needs no framework.
 
     python tests/gpu/program.py MIBS [SECONDS_BUSY]
 
-It takes so much memory of the first device that it sees, writes to all of it again and again for so
-long, says `ready` and its device's name once it has begun, and then waits for its end.
+It takes MIBS of memory on the first device that it sees, and prints `ready` and the device's name.
+It writes to all of that memory again and again for SECONDS_BUSY, and then waits until it is ended.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Cuda:
 
     @property
     def name(self) -> str:
-        """The device's."""
+        """Return the name of the device."""
         text = ctypes.create_string_buffer(_NAME)
         self._call("cuDeviceGetName", text, _NAME, self._device)
         return text.value.decode()
@@ -49,13 +49,13 @@ class Cuda:
         return found.value
 
     def take(self, size: int) -> ctypes.c_uint64:
-        """The bytes of its memory that are taken."""
+        """Take this many bytes of the device's memory; return their address."""
         place = ctypes.c_uint64()
         self._call("cuMemAlloc_v2", ctypes.byref(place), ctypes.c_size_t(size))
         return place
 
     def write(self, place: ctypes.c_uint64, size: int, seconds: float) -> None:
-        """Write to that memory for so long."""
+        """Write to that memory for this many seconds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for value in range(16):
@@ -64,7 +64,7 @@ class Cuda:
 
 
 def main(mibs: int, seconds: float = 0.0) -> None:
-    """See above."""
+    """Run the program."""
     cuda = Cuda()
     size = mibs << 20
     place = cuda.take(size)

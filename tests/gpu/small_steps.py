@@ -75,7 +75,7 @@ class CpuSteps:
 
 
 def main(seconds: float, on_cpu: bool) -> None:
-    """See above."""
+    """Run the program."""
     steps: Steps | CpuSteps = CpuSteps() if on_cpu else Steps()
     steps.one()
     with open("/proc/self/stat", encoding="ascii") as file:

@@ -1,4 +1,4 @@
-"""Jobs, tasks and actors on a real GPU: what they see of it, and who is shown on it."""
+"""Jobs, tasks and actors on a real GPU: which devices they see, and which work is listed on it."""
 
 from __future__ import annotations
 

@@ -76,7 +76,9 @@ def test_sharers_end_with_a_killed_daemon_and_the_card_is_given_again(machine: A
 
 
 def _daemon() -> int:
-    """The daemon that a node of this test has started, by its own directory."""
+    """Return the pid of the MPS daemon that a node of this test has started, found by the daemon's
+    directory.
+    """
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             words = Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -64,7 +64,7 @@ def two_users(seconds: float, rehearses: bool) -> None:
 
 
 def _beside(machine: SystemMachine, seconds: float, rehearses: bool) -> list[str]:
-    """Both accounts run steps on half of the GPU. Returns what went wrong."""
+    """Run steps of both accounts, each on half of the GPU. Returns what went wrong."""
     steps = _steps(seconds, rehearses)
     for user in USERS:
         _begin(machine, user, f"{user}-steps", steps, "--gpus", "0.5", "--hold")
@@ -85,8 +85,8 @@ def _beside(machine: SystemMachine, seconds: float, rehearses: bool) -> list[str
 
 
 def _greedy(machine: SystemMachine, seconds: float, rehearses: bool) -> list[str]:
-    """One account takes more memory than it asked for, beside the other. Returns what went
-    wrong.
+    """Let one account take more memory than it asked for, while the other one runs steps. Returns
+    what went wrong.
     """
     _begin(machine, "bo", "beside", _steps(seconds, rehearses), "--gpus", "0.5")
     said = Path(machine.home("ana")) / "pid"
@@ -106,7 +106,7 @@ def _greedy(machine: SystemMachine, seconds: float, rehearses: bool) -> list[str
 
 
 def _by_mps(machine: SystemMachine) -> list[str]:
-    """No account can use MPS. Returns what went wrong."""
+    """Submit a job that asks for MPS, which must be refused. Returns what went wrong."""
     done = machine.phalanx("ana", "run", "--gpus", "0.5", "--gpu-share", "mps", "--", "true")
     print(f"two users by MPS: {done.stderr.strip()}", flush=True)
     return [] if done.returncode and "by MPS" in done.stderr else ["a job by MPS was not refused"]
@@ -123,7 +123,7 @@ def _begin(machine: SystemMachine, user: str, name: str, command: list[str], *op
 
 
 def _end(machine: SystemMachine, name: str, within_s: float) -> tuple[str, str]:
-    """Wait for the end of a job, or for so long. Returns its state and the reason."""
+    """Wait at most this long for the end of a job. Returns its state and the reason."""
     end = time.monotonic() + within_s
     while True:
         row = machine.job(name)
@@ -133,8 +133,8 @@ def _end(machine: SystemMachine, name: str, within_s: float) -> tuple[str, str]:
 
 
 def _log(machine: SystemMachine, user: str, name: str) -> str:
-    """Return what a job has printed; nothing if it has not ended, because its log would be
-    followed.
+    """Return what a job has printed. Return nothing if the job has not ended, because reading its
+    log would then wait.
     """
     return machine.said(user, "logs", name) if machine.job(name)["state"] in _ENDED else ""
 

@@ -1,4 +1,4 @@
-"""One small Ray cluster for all these tests, with a scheduler of Phalanx on it."""
+"""One small Ray cluster for all these tests, with Phalanx's scheduler running on it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ R = TypeVar("R")
 
 PATIENCE_S = 60.0
 TTL_S = 10.0
-"""Long enough that no lease runs out where each process has a tenth of a processor."""
+"""The life of a lease. It is long enough that no lease ends even if each process gets only a tenth
+of a processor.
+"""
 STORE_BYTES = 80 << 20
 NODE = {"num_cpus": 2, "num_gpus": 4, "object_store_memory": STORE_BYTES}
 
@@ -63,7 +65,9 @@ class Phalanx:
         return self.ask(GetJob(name))
 
     def until(self, name: str, *states: str) -> JobDescription:
-        """A job once it is in one of these states; without any, once it is over."""
+        """Wait until a job is in one of these states, by default in one in which it is over; return
+        the job.
+        """
         wanted = states or SETTLED
 
         def settled() -> JobDescription | None:
@@ -93,27 +97,32 @@ class Phalanx:
         return int(ray.get(actor.pid.remote(), timeout=PATIENCE_S))
 
     def add_node(self) -> str:
-        """One more raylet, once its agent has joined; its id."""
+        """Add a raylet, and wait until its agent has joined. Returns the raylet's id."""
         node = self.cluster.add_node(**NODE)
         self.nodes.append(node)
         eventually(lambda: ray_node(node.node_id) in self.alive())
         return str(node.node_id)
 
     def mortal(self) -> list[Any]:
-        """The raylets that may be killed: not the one by which this process is a driver, which may
-        be any with Ray 2.49, as all have one address."""
+        """Return the raylets that a test may kill: all but the one to which this driver is
+        connected. With Ray 2.49 that may be any of them, because all have the same address.
+        """
         mine = ray.get_runtime_context().get_node_id()
         return [node for node in self.nodes if node.node_id != mine]
 
     def alive(self) -> set[str]:
-        """The ends of the ids of the nodes that the scheduler counts on."""
+        """Return the ends of the ids of the nodes that the scheduler regards as alive and
+        usable.
+        """
         rows = self.ask(GetStatus()).nodes
         return {ray_node(row.node_id) for row in rows if row.state == "ALIVE" and not row.reason}
 
 
 @pytest.fixture(scope="session")
 def session() -> Iterator[Phalanx]:
-    """Starts Ray once. Addresses are explicit: others may run Ray on this machine."""
+    """Start Ray once. All addresses are given explicitly, because others may run Ray on this
+    machine.
+    """
     from ray.cluster_utils import Cluster
 
     directory = tempfile.mkdtemp(prefix="phx-", dir="/tmp")
@@ -147,7 +156,7 @@ def session() -> Iterator[Phalanx]:
 
 @pytest.fixture
 def phx(session: Phalanx) -> Iterator[Phalanx]:
-    """The cluster; after the test nothing of it may be left there."""
+    """Yield the cluster. Fails if the test leaves work or placement groups there."""
     yield session
     for row in session.ask(ListJobs()):
         session.ask(DeleteJob(f"{row.namespace}/{row.name}"))
@@ -159,7 +168,7 @@ def phx(session: Phalanx) -> Iterator[Phalanx]:
 
 
 def kill_hard(pid: int) -> None:
-    """SIGKILL to a process of this cluster."""
+    """Send SIGKILL to a process of this cluster."""
     os.kill(pid, 9)
 
 
@@ -169,7 +178,9 @@ def scheduler() -> Any:
 
 
 def ray_node(node_id: str) -> str:
-    """The part that Ray's id of a node and Phalanx's share; they may differ where they begin."""
+    """Return the end of a node's id that Ray and Phalanx have in common. The beginnings may
+    differ.
+    """
     return node_id[12:]
 
 

@@ -1,4 +1,4 @@
-"""These tests need the extra `ray`; without it there are none."""
+"""These tests need the extra `ray`. Without it none are collected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Ray 2.49 leaves files open that it opens for the processes which it starts."""
+    """Ignore warnings about files that Ray 2.49 opens for the processes that it starts, and leaves
+    open.
+    """
     config.addinivalue_line("filterwarnings", "ignore:unclosed file .*/dev/null:ResourceWarning")
 
 

@@ -20,7 +20,7 @@ _LOCK = "hhqqi4x"
 
 
 def main(directory: str, size: str, code: str) -> None:
-    """See the module."""
+    """Run the program."""
     here = Path(directory)
     job, index = os.environ["PHALANX_JOB"], int(os.environ["PHALANX_TASK_INDEX"])
     events = os.open(here / "events", os.O_WRONLY | os.O_CREAT | os.O_APPEND)

@@ -1,4 +1,4 @@
-"""Programs of the runtime run here without a changed line: jobs and scripts."""
+"""Programs that were written for the runtime run here without a change: jobs and scripts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_example_of_a_flow_runs_its_steps_in_order(phx):
 
 
 def programs(page):
-    """The programs of a page that say nothing of how large their machine is."""
+    """Return the programs of a page that do not depend on the size of their machine."""
     texts = PROGRAM.findall((ROOT / page).read_text())
     return [text for text in texts if "phalanx.init()" in text or '"ray:auto"' in text]
 

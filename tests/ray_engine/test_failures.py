@@ -18,7 +18,7 @@ CPU = 0.25
 
 
 def pids_of(phx: Phalanx, job: JobDescription) -> list[int]:
-    """The ids of the members of a job, which print theirs first."""
+    """Return the pids of the members of a job. Each member prints its pid first."""
     names = [member["name"] for member in job["members"]]
     logs = [eventually(partial(phx.log, job["name"], name)) for name in names]
     return [int(log) for log in logs]

@@ -1,8 +1,8 @@
-"""Raylets, node agents and the scheduler are killed at random under a mix of jobs.
+"""Raylets, node agents and the scheduler are killed at random while a mix of jobs runs.
 
-The records of the jobs' members tell whether promises were kept: each holds locks that tell of a
-member that runs twice and of a device that two hold, and goes no further than to its beginning
-before the whole gang is up. So a gang of which a part was started for good does not end.
+The records of the jobs' members show whether promises were kept. Each member holds locks, which
+reveal a member that runs twice and a device that two members hold. No member continues before its
+whole gang runs, so a gang of which only a part was started never ends.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ CPU = 0.25
 JOBS = 10
 NODES = 3
 SIZES = ((1, 1), (2, 2), (3, 2), (3, 4), (6, 1))
-"""(members, devices each): all fit a cluster that has lost a node, or wait for it."""
+"""(members, devices of each). Each job fits a cluster that has lost a node, or waits until it
+fits.
+"""
 
 
 class Faults:
-    """A mix of jobs, and what is done to the cluster below them; all drawn from one seed."""
+    """A mix of jobs, and the faults of the cluster while they run. All are drawn from one seed."""
 
     def __init__(self, phx: Phalanx, directory: Path, seed: int) -> None:
         self.phx = phx
@@ -68,7 +70,7 @@ class Faults:
     # ---- what is done ------------------------------------------------------------------------
 
     def run(self, steps: int) -> None:
-        """One fault after another, each while something runs; every kind comes up."""
+        """Inject this many faults one after another, each while a job runs. Every kind occurs."""
         kinds: list[Callable[[], None]] = [self.scheduler, self.agent, self.node]
         drawn = kinds + self.rng.choices(kinds, k=steps - len(kinds))
         self.rng.shuffle(drawn)
@@ -83,15 +85,15 @@ class Faults:
             self.phx.add_node()
 
     def scheduler(self) -> None:
-        """SIGKILL to the scheduler's process."""
+        """Kill the scheduler's process."""
         self._kill(scheduler)
 
     def agent(self) -> None:
-        """SIGKILL to the process of a node's agent."""
+        """Kill the process of a node's agent."""
         self._kill(partial(node_agent, self.rng.choice(self.phx.nodes).node_id))
 
     def node(self) -> None:
-        """SIGKILL to a raylet; or, where one is missing, another one is started."""
+        """Kill a raylet, or start another one if one is missing."""
         if len(self.phx.nodes) < NODES:
             self.phx.nodes.append(self.phx.cluster.add_node(**NODE))
             return
@@ -114,7 +116,7 @@ class Faults:
     # ---- what is promised --------------------------------------------------------------------
 
     def check(self) -> None:
-        """Every job ends as its policy says, and no member saw what must not be."""
+        """Check that every job ends as its policy says, and that no member recorded a violation."""
         ends = {name: self.phx.until(name)["state"] for name in self.sizes}
         assert ends == {name: "Failed" if name in self.fails else "Completed" for name in ends}
         seen = [line.split() for line in (self.directory / "events").read_text().splitlines()]

@@ -13,7 +13,7 @@ from phalanx.adapters.ray.libraries import CHECKED
 
 pytest.importorskip("pyarrow", reason="Tune needs the extra `libraries`")
 _LIMIT_S = 400
-"""On a machine with much else to do; alone it takes twenty seconds."""
+"""The seconds that a program may take on a busy machine. On an idle one it takes twenty seconds."""
 _INSTALLED = tuple(map(int, importlib.metadata.version("ray").split(".")[:2]))
 pytestmark = pytest.mark.skipif(CHECKED[0] > _INSTALLED, reason="libraries are of newer releases")
 
@@ -166,7 +166,7 @@ def test_tune_runs_trials_with_checkpoints_retries_and_schedulers(tmp_path):
 
 
 def ran(program, folder, **variables):
-    """The output of the program, without the lines of its workers."""
+    """Return the output of the program, without the lines that its workers printed."""
     path = folder / "program.py"
     path.write_text(program)
     done = subprocess.run(

@@ -20,7 +20,7 @@ COMMIT = CommitBundles(GroupId(b"g" * 18), 1)
 
 
 class Agent:
-    """Stands for an agent's handle: each call's messages."""
+    """Stands for an agent's handle. It keeps the messages of each call."""
 
     def __init__(self) -> None:
         self.calls: list[list[Any]] = []

@@ -1,4 +1,4 @@
-"""Reasons that keep a program from a Ray cluster are given at once, and in words."""
+"""If a program cannot run on a Ray cluster, it is refused before it starts, with the reason."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from .cluster import PATIENCE_S
 
 @pytest.fixture
 def program(phx):
-    """`phalanx` as a program has it that uses this cluster."""
+    """Return `phalanx` as a program that uses this cluster imports it."""
     phalanx.init(f"ray:{phx.cluster.address}")
     yield phalanx
     phalanx.shutdown()
@@ -34,7 +34,7 @@ def get(program):
 
 @pytest.fixture
 def queues(program):
-    """Two queues, of weights 2 and 1, that are gone after the test."""
+    """Make two queues, of weights 2 and 1, that are removed after the test."""
     for name, weight in (("heavy", 2), ("light", 1)):
         program.create_queue(name, weight=weight)
     yield "heavy", "light"
@@ -213,8 +213,9 @@ def test_tasks_are_cancelled_at_the_moment_of_their_admission(program, get, queu
 
 
 def test_busy_queues_share_by_weight(program, get, queues, tmp_path):
-    """Which tasks began, in the order in which they did, while both queues had some: none begins
-    before all are there, however long that takes."""
+    """Compare how many tasks of each queue began while both had waiting tasks. No task begins
+    before all are submitted, however long that takes.
+    """
     path, go = tmp_path / "began", tmp_path / "go"
 
     @program.remote(num_cpus=1)

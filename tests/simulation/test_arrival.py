@@ -42,7 +42,7 @@ def run(policy: str, form: str = "default") -> ArrivalRun:
 
 
 def small(tmp_path: Path) -> list[str]:
-    """Two nodes and six pods, as options of the command."""
+    """Return options of the command for two nodes and six pods."""
     nodes, pods = tmp_path / "nodes.csv", tmp_path / "pods.csv"
     nodes.write_text("sn,cpu_milli,memory_mib,gpu,model\na,8000,100,2,T4\nb,8000,100,2,A10\n")
     pods.write_text(
@@ -209,7 +209,7 @@ def test_nodes_without_gpus_are_told_of(tmp_path: Path) -> None:
 
 
 def timed(tmp_path: Path, *rows: str) -> list[str]:
-    """One node with one GPU and jobs by row, as options of the command."""
+    """Return options of the command for one node with one GPU and jobs from rows."""
     nodes, jobs = tmp_path / "n.csv", tmp_path / "j.csv"
     nodes.write_text("sn,cpu_milli,memory_mib,gpu,model\na,8000,100,1,T4\n")
     jobs.write_text("\n".join(rows) + "\n")
@@ -220,8 +220,9 @@ def timed(tmp_path: Path, *rows: str) -> list[str]:
     ("policy", "jct_mean_s"), [("fifo", 11.0), ("SRTF", 9.0), ("fgd", 11.0), ("scarcity", 11.0)]
 )
 def test_jobs_at_their_own_times(tmp_path: Path, policy: str, jct_mean_s: float) -> None:
-    """One GPU: b comes at 1 and works 3 s; srtf lets it pass, a cycle after it made room for it;
-    the others make it wait for a."""
+    """One GPU. b arrives at 1 and works for 3 s. Under srtf, b runs before a ends, one cycle after
+    a was evicted; under the other policies b waits for a.
+    """
     given = timed(tmp_path, "name,submit_s,duration_s,gpus,queue", "a,0,10,1,q", "b,1,3,1,q")
     page = tmp_path / "p.html"
     result = CliRunner().invoke(app, [*given, "--policy", policy, "--json", "--report", str(page)])
@@ -259,7 +260,7 @@ def test_overheads_at_starts_and_at_events(
 
 
 def test_equals_go_by_number_where_names_are_numbers(tmp_path: Path) -> None:
-    """Jobs 0 to 9 take a second each, and 10, five times as long, comes last."""
+    """Jobs 0 to 9 take a second each. Job 10 takes five seconds and comes last."""
     rows = [f"{name},1,0,{5000 if name == 10 else 1000},bert,1" for name in range(11)]
     given = timed(tmp_path, MURI, *rows)
     more = ["--policy", "fifo", "--no-overheads", "--json"]

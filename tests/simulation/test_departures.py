@@ -1,4 +1,6 @@
-"""Pods that arrive and end: who waits for how long, and how far any policy can get."""
+"""Pods that arrive and end: how long each waits, and the best result that any policy could
+reach.
+"""
 
 from __future__ import annotations
 
@@ -139,7 +141,7 @@ def test_unknown_ways_are_refused(policy: str, reason: str) -> None:
 
 
 def test_the_bound_is_the_optimum_where_it_is_plain() -> None:
-    """One card is asked for, of four, all the time; later three more for half the time."""
+    """Of four cards, one is asked for all the time, and three more during the second half."""
     units = [unit(CARD, 0, 1000), unit(CARD, 500, 1000, members=3), unit(HALF, 1000, 1)]
     assert bound_pct(replay(units), steps=10) == pytest.approx(100 * (500 + 4 * 500) / 4000)
 

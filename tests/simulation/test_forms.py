@@ -1,4 +1,6 @@
-"""Allocations of policies on traces of many forms: published ones where a folder has them."""
+"""Allocations of policies on traces with several mixes of pods, and on published traces if a folder
+has them.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ def test_the_policy_can_be_tried_with_other_constants(monkeypatch):
 
 @pytest.mark.parametrize("policy", [BestFit, DotProd])
 def test_amounts_are_measured_against_the_largest_node_at_hand(policy):
-    """Nodes ten times as large, and pods too, have the same scores."""
+    """If nodes and pods are ten times as large, their scores stay the same."""
     scores = []
     for times in (1, 10):
         nodes = GpuNodes([9000 * times, 5000 * times], [0, 0], [2, 2], ["A", "A"])

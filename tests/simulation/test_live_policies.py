@@ -1,4 +1,6 @@
-"""Each node policy as a plugin of the live session: it picks what it picks in the experiment."""
+"""Each node policy as a plugin of the live session: it chooses the same nodes as in the
+experiment.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ tiers:
 
 
 def decided(policy: str) -> dict[str, str]:
-    """The session's binds: every pod a gang of one, in order of submission."""
+    """Return the node of each pod as the session decides. Each pod is a gang of one, in order of
+    submission.
+    """
     snapshot = Snapshot(
         config=parse_volcano(CONFIG.replace("POLICY", policy), known_plugins()),
         queues=(QueueSpec(name="q"),),
@@ -93,7 +97,9 @@ def request(pod: Shape) -> Request:
 
 
 def experiment(policy: str) -> dict[str, str]:
-    """The arrival experiment's choices for the same pods on the same nodes."""
+    """Return the node of each pod as the arrival experiment chooses it, for the same pods and
+    nodes.
+    """
     nodes = GpuNodes(
         [cpu for cpu, _, _ in NODES],
         [2**20] * len(NODES),
@@ -115,7 +121,9 @@ def experiment(policy: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_plugin_picks_what_the_experiment_picks(policy: str) -> None:
-    """Of whole GPUs it does not matter which are taken, so both know equally much."""
+    """The pods ask for whole GPUs only. It then does not matter which GPUs of a node are taken, so
+    the session and the experiment have the same information.
+    """
     choices = experiment(policy)
     assert decided(policy) == choices
     assert len(set(choices.values())) > 2

@@ -1,4 +1,4 @@
-"""The report page: one file, whole by itself, that shows every run."""
+"""The report page: one file without references to others, which shows every run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VOID = {"meta", "line", "path", "br"}
 
 
 class Balanced(HTMLParser):
-    """Checks that every element ends where it should, and gathers the text."""
+    """Checks that every element is closed in the right place, and collects the text."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Readers of traces: what they give, and what they say of a file that is wrong."""
+"""Readers of traces: the jobs that they return, and the errors for a malformed file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The one world of the pure tests: real machines, on one clock, with one network between them.
+"""The common world of the tests without I/O: real machines, on one clock, with one network between
+them.
 
 | module | contents |
 |---|---|

@@ -31,7 +31,7 @@ from phalanx.protocol.requests.request import Request
 R = TypeVar("R")
 LIMITS = HealthLimits(period_s=1.0, misses=5, restored_s=5.0)
 REST_ROUNDS = 60
-"""Rounds that are enough for anything to come to rest."""
+"""Rounds after which every world has come to rest."""
 
 
 def gang_id(name: str) -> GangId:
@@ -40,7 +40,7 @@ def gang_id(name: str) -> GangId:
 
 
 def group_name(group: bytes) -> str:
-    """The name of which `gang_id` made an id."""
+    """Return the name from which `gang_id` made an id."""
     return group.decode(errors="replace").rstrip("-")
 
 
@@ -105,8 +105,9 @@ class World:
         )
 
     def restart(self) -> None:
-        """The head dies with what it had not written and what was on its way; the next one starts,
-        and nodes join it."""
+        """Kill the head with what it had not written, and lose the messages on their way. Start the
+        next head, which the nodes join.
+        """
         self.network.on_the_way.clear()
         if self._journal is not None:
             self._journal = self._journal.next_head()
@@ -142,13 +143,13 @@ class World:
         return next((node for node in self.nodes.values() if node.prefix == prefix), None)
 
     def hear(self, sender: Party | str, message: Any) -> None:
-        """A message of a node reaches the head."""
+        """Let a message of a node reach the head."""
         node = self.nodes.get(sender if isinstance(sender, str) else sender.name)
         if node is not None:
             self.head.on_message(node.prefix, message)
 
     def write(self) -> None:
-        """The journal writes all that it has."""
+        """Let the journal write all that it has."""
         if self._journal is not None:
             self._journal.write()
 
@@ -166,14 +167,14 @@ class World:
         prefix: Any = b"",
         **total: float,
     ) -> Any:
-        """A new node, of one CPU if nothing else is said, joins the head."""
+        """Add a node, by default of one CPU, which joins the head."""
         node = self.node_class(self, name, total or {"CPU": 1.0}, labels, prefix)
         self.nodes[name] = node
         self.join(node)
         return node
 
     def join(self, node: Any) -> None:
-        """A node joins the head, the first time or again, with what it holds."""
+        """Let a node join the head, for the first time or again, with what it holds."""
         if self.is_alone:
             self.head.join_alone(node.row())
         else:
@@ -184,7 +185,7 @@ class World:
         self.report(node)
 
     def rejoin(self, node: Any) -> None:
-        """The connection to a node broke, and the node is back with all that it held."""
+        """Break the connection to a node, and let the node join again with all that it held."""
         self.scheduler.node_joined(present(self.head.nodes.of_prefix(node.prefix)))
         self.rounds(1)
 
@@ -192,7 +193,7 @@ class World:
         self.head.on_message(node.prefix, node.report())
 
     def kill(self, name: str) -> None:
-        """A node's process dies, and what was on its way to or from it is lost."""
+        """Kill a node's process, and lose the messages on their way to or from it."""
         if name in self.nodes:
             self.network.cut(self.nodes.pop(name))
         self.head.nodes.leave(name, "its process ended")
@@ -208,7 +209,7 @@ class World:
         self.network.on_the_way = letters
 
     def deliver(self, letter: Letter) -> None:
-        """A letter arrives; a node then reports its resources."""
+        """Deliver a message. A node then reports its resources."""
         if letter.receiver is not self and letter.receiver.name not in self.nodes:
             return
         self.network.deliver(letter)
@@ -227,7 +228,9 @@ class World:
 
     @property
     def told(self) -> list[tuple[str, Any]]:
-        """(node, message) of all that nodes are to hear, after what they heard and keep."""
+        """Return (node, message) of all messages to nodes: first those that arrived and are kept,
+        then those on their way.
+        """
         heard = [(node.name, order) for node in self.nodes.values() for order in node.orders]
         return heard + [
             (one.receiver.name, one.message) for one in self.on_the_way if one.receiver is not self
@@ -251,7 +254,7 @@ class World:
     # ---- time --------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Head and nodes do what is due, and nodes report."""
+        """Let head and nodes do what is due, and let nodes report."""
         for node in list(self.nodes.values()):
             node.tick()
             self.report(node)
@@ -262,17 +265,17 @@ class World:
         self.tick()
 
     def cycle(self) -> None:
-        """A cycle runs, if one is due."""
+        """Run a cycle, if one is due."""
         self.head.on_round(self.now)
 
     def cycles(self, count: int = 1) -> None:
-        """A cycle every five seconds; nothing is delivered."""
+        """Run a cycle every five seconds, without delivering anything."""
         for _ in range(count):
             self.now += 5.0
             self.cycle()
 
     def rounds(self, count: int = REST_ROUNDS) -> None:
-        """Rounds of a second each: a cycle if one is due, and every message arrives."""
+        """Run rounds of a second each: a cycle if one is due, then deliver every message."""
         for _ in range(count):
             self.now += 1.0
             self.head.on_tick(self.now)
@@ -282,7 +285,7 @@ class World:
                 self.report(node)
 
     def heal(self, seconds: int = 30) -> None:
-        """No more losses: time passes, and every message arrives."""
+        """Let time pass without further losses, and deliver every message."""
         for _ in range(seconds):
             self.pass_time(1.0)
             self.cycle()
@@ -297,7 +300,7 @@ class World:
         self, name: str = "g", members: int = 1, least: int | None = None, cpus: float = 1.0,
         queue: str = "default", **fields: Any,
     ) -> Gang:  # fmt: skip
-        """A gang, of whose members all have to start together unless `least` is given."""
+        """Create a gang. All members have to start together unless `least` is given."""
         needs = [{"CPU": float(cpus)}] * members
         least = members if least is None else least
         self.ask(CreateGang(gang_id(name), name, queue, needs, min_members=least, **fields))
@@ -311,12 +314,12 @@ class World:
         return self.scheduler.jobs.gang_of(f"default/{job}")
 
     def evict(self, members: list[int], gang: Gang | None = None, claimant: str = "") -> None:
-        """The scheduler takes places away."""
+        """Take places away as the scheduler does."""
         gang = gang or self.scheduler.registry.gangs[gang_id("g")]
         self.scheduler.applier.evict(gang, members, "preempt", claimant)
 
     def states(self, gang: Gang | None = None) -> list[str]:
-        """The states of a gang's members, as people see them."""
+        """Return the states of a gang's members as people see them."""
         gang = gang or self.scheduler.registry.gangs[gang_id("g")]
         return [SHOWN[member.state] for member in gang.members]
 
@@ -330,7 +333,7 @@ class World:
         return [group_name(group) for node in self.nodes.values() for group in node.warned]
 
     def end(self, member: MemberId, code: int) -> None:
-        """A running member ends, and the head hears of it at once."""
+        """End a running member. The head learns of it immediately."""
         for node in self.nodes.values():
             if member in node.running:
                 order = node.running[member]
@@ -341,11 +344,13 @@ class World:
 
     @property
     def running(self) -> dict[MemberId, StartMember]:
-        """The members that run on working nodes, with the orders that started them."""
+        """Return the members that run on working nodes, with the orders that started them."""
         return {key: order for node in self.nodes.values() for key, order in node.running.items()}
 
     def held(self) -> dict[Any, list[tuple[str, bool]]]:
-        """(group, index) -> the living nodes that hold it, and whether it is committed."""
+        """Return (group, index) -> the living nodes that hold the bundle, and whether it is
+        committed.
+        """
         found: dict[Any, list[tuple[str, bool]]] = {}
         for node in self.nodes.values():
             for group, index, _, is_committed in node.inventory().held:
@@ -353,7 +358,7 @@ class World:
         return found
 
     def check_settled(self) -> None:
-        """Nodes hold exactly what members of gangs have."""
+        """Check that nodes hold exactly the bundles that members of gangs have."""
         believed = {
             (gang.gang_id, index): [(member.node, True)]
             for gang in self.scheduler.registry.gangs.values()

@@ -39,7 +39,7 @@ def make_head(
     rights: RightsSetup = ONE_PERSON,
     **options: Any,
 ) -> Head:
-    """A head that sends through `send`, on a clock that stands still unless one is given.
+    """Return a head that sends through `send`, on a stopped clock unless one is given.
 
     `options` are those of HeadShell and HeadSetup.
     """
@@ -61,7 +61,9 @@ def make_head(
 
 
 def ask(head: Head, request: Request[R], process: bytes = bytes(16)) -> R | None:
-    """The answer of a head to a process; None when it answers later. Raises the head's error."""
+    """Return the answer of a head to a process; None if it answers later. Raises the head's
+    error.
+    """
     replies: list[tuple[msgspec.Raw, WireError | None]] = []
     asker: Asker[R] = Asker(Role.PROCESS, process, lambda *reply: replies.append(reply))
     head.answering.handlers_of(request.kind).answer(request.kind, encode_request(request), asker)

@@ -46,7 +46,7 @@ class Network:
             self.on_the_way.append(letter)
 
     def deliver(self, letter: Letter) -> None:
-        """Deliver a letter, also one that was taken off the way or delivered before."""
+        """Deliver a message, even one that was removed or delivered before."""
         letter.receiver.hear(letter.sender, letter.message)
 
     def next(self, at: int = 0) -> Letter:
@@ -63,7 +63,7 @@ class Network:
         return delivered
 
     def cut(self, party: Party) -> None:
-        """Lose what is on its way to or from a party."""
+        """Lose the messages on their way to or from a party."""
         self.on_the_way = [
             one for one in self.on_the_way if one.sender is not party and one.receiver is not party
         ]

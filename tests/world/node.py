@@ -1,4 +1,6 @@
-"""Nodes of a world: real resources and bundle tables, which do at once what the head orders."""
+"""Nodes of a world: real resources and bundle tables, which carry out the head's orders
+immediately.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +131,7 @@ class Node:
             yield BundlesGone(group, attempt)
 
     def tick(self) -> None:
-        """Do what is due at this time."""
+        """Do what is due now."""
         self.bundles.tick(self.world.now)
         for gone in self.settled():
             self.world.network.send(self, self.world, gone)
@@ -187,7 +189,7 @@ class WorkingNode(Node):
             yield MemberNews(group, index, order.attempt, code, log="x")
 
     def end(self, member: MemberId, code: int) -> None:
-        """A running member ends; its node tells the head."""
+        """End a running member; its node tells the head."""
         order = self.running[member]
         for news in self.ended(*member, order.attempt, code):
             self.world.network.send(self, self.world, news)

@@ -18,13 +18,15 @@ class Engine:
         self._actor = api.remote(num_cpus=0)(Actor).remote()
 
     def one_by_one(self, count: int) -> int:
-        """Wait for the result of each call before the next one."""
+        """Call the method `count` times, each time after the last result. Returns the number of
+        results.
+        """
         for _ in range(count):
             self._api.get(self._actor.small_value.remote())
         return count
 
     def together(self, count: int) -> int:
-        """Wait for the results of all calls together."""
+        """Call the method `count` times, and then wait for all results. Returns their number."""
         return len(self._api.get([self._actor.small_value.remote() for _ in range(count)]))
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ class Factors(NamedTuple):
 
 
 Lines = Mapping[str, Factors]
-"""The factors of each waiting job, by its user, with the next job first."""
+"""The factors of each waiting job, by the job's user. The job that starts next is the first."""
 
 
 def lines_of(text: str, *, is_sorted: bool = False) -> Lines:
@@ -70,8 +70,8 @@ def weights(count: int, size: float = WEIGHT) -> dict[str, object]:
 def ruled(
     history: FadingHistory, users: Users, ages: Mapping[str, float], size: float = WEIGHT
 ) -> Lines:
-    """Return what Phalanx's rule makes of this use and these ages in seconds, by user. `size`: the
-    weight of the size.
+    """Return the factors that Phalanx's rule computes from this use and these ages in seconds, by
+    user. `size`: the weight of the size.
     """
     now = 1e6
     data = {

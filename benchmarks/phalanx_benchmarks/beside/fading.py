@@ -27,7 +27,7 @@ LOOK_S = 66.0
 """Seconds from the first waiting job until the order is read. The first one then has its full age.
 """
 _EARLY_LEFT, _LATE_LEFT = 0.40, 0.93
-"""The parts of early and late use that are left when the late jobs have ended, as expected."""
+"""The expected parts of early and late use that are left when the late jobs have ended."""
 _LEVELS_APART = 1.6
 """The least factor between the levels of two users. It is less than `_LATE_LEFT / _EARLY_LEFT`, so
 that decay can turn an order around.

@@ -74,7 +74,9 @@ tiers:
 """
 """Phalanx's rules, with Slurm's weights (`SETTINGS` and `PARTITION` of `share_cases`)."""
 RULES = _RULES.format(penalty="1ms")
-"""A user's second waiting job counts as if the first had run for a millisecond."""
+"""The rules with a penalty of a millisecond: a user's second waiting job counts as if the first had
+run for that long.
+"""
 _BY_PENALTY = {NO_PENALTY_S: RULES, USUAL_PENALTY_S: _RULES.format(penalty="5m")}
 _LIST = "sshare -l -a -P -n"
 _WAITING = "sprio -l -h"

@@ -59,7 +59,7 @@ def waiting(text: str, names: Mapping[str, str] | None = None) -> list[Waiting]:
 
 
 def there(jobs: Sequence[ShortJob], users: Users) -> list[Waiting]:
-    """Return what Slurm's rule gives to jobs that are listed in the order of submission."""
+    """Return the waiting jobs by Slurm's rule, given jobs in the order of submission."""
     found = []
     for job in jobs:
         fairshare = users[job.account, job.user].fairshare * WEIGHT
@@ -69,7 +69,7 @@ def there(jobs: Sequence[ShortJob], users: Users) -> list[Waiting]:
 
 
 def here(jobs: Sequence[ShortJob], users: Users, penalty_s: float) -> list[Waiting]:
-    """Return what Phalanx's rule gives to these jobs."""
+    """Return the waiting jobs of these jobs by Phalanx's rule."""
     ahead: dict[str, float] = {}
     members = []
     for job in jobs:

@@ -72,8 +72,8 @@ def _dead_actors(api: Api, effort: Effort) -> list[float]:
 
 
 def _groups(api: Api, effort: Effort) -> list[float]:
-    """Create and remove all groups at once. Then make tasks create groups, fill half of them with
-    work, and remove the rest.
+    """Create all groups together, and remove them. Then make tasks create groups, fill half of
+    them with work, and remove the rest.
     """
     util = importlib.import_module(f"{api.__name__}.util")
     strategies = importlib.import_module(f"{api.__name__}.util.scheduling_strategies")

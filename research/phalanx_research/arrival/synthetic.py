@@ -18,9 +18,10 @@ FORMS = (
     *(f"gpuspec{percent}" for percent in (10, 20, 25, 33)),
     *(f"multigpu{percent}" for percent in (20, 30, 40, 50)),
 )
-"""Sixteen forms with their numbers. In form `cpu`, the number is the fraction of pods without GPUs,
-in thousandths. In the other forms, it is the percentage of requested GPUs that are requested as
-parts of a GPU, with a GPU type, or by pods with several GPUs.
+"""The names of sixteen forms, each of a kind and a number. For `cpu`, the number is the fraction of
+pods without GPUs, in thousandths. For the other kinds, it is the percentage of the requested GPUs
+that pods request as parts of a GPU (`gpushare`), with a GPU type (`gpuspec`), or several at a time
+(`multigpu`).
 """
 
 SPECS: tuple[tuple[tuple[str, ...], int], ...] = (
@@ -55,7 +56,9 @@ def synthetic_jobs(
 def _cpu(
     jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Leave out or repeat pods without a GPU until they are this fraction of all pods."""
+    """Return the jobs with pods without a GPU left out or repeated until they are this fraction of
+    all pods.
+    """
     others, chosen = _split(jobs, lambda job: not job.num_gpu)
     return others + _resized(chosen, round(share / (1 - share) * len(others)), draws)
 
@@ -63,8 +66,8 @@ def _cpu(
 def _gpushare(
     jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Change how many pods with GPUs share a GPU until the fraction is reached. The number of pods
-    with GPUs stays.
+    """Return the jobs with more or fewer pods that share a GPU, until the fraction is reached. The
+    number of pods with GPUs stays the same.
     """
     gpu, rest = _split(jobs, lambda job: not job.num_gpu)
     others, chosen = _split(gpu, lambda job: job.shape.is_shared)
@@ -94,7 +97,9 @@ def _gpuspec(
 def _multigpu(
     jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Repeat the pods with several GPUs until they request this fraction of the GPUs."""
+    """Return the jobs with the pods of several GPUs repeated until they request this fraction of
+    the GPUs.
+    """
     others, chosen = _split(jobs, lambda job: job.num_gpu > 1)
     wanted, asked = share / (1 - share) * _milli(others), _milli(chosen)
     more: list[TraceJob] = []

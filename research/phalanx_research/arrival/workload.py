@@ -16,7 +16,7 @@ from phalanx_research.traces.records import TraceJob, TraceNode
 class Workload:
     """Nodes in the order of preference among equal nodes, and pods in the order of arrival. `past`
     is the trace before shuffling and inflation, in place of a cluster's history. `draws` is the
-    source of randomness for a policy.
+    random generator of the policy.
     """
 
     nodes: tuple[TraceNode, ...]

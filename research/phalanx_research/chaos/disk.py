@@ -80,7 +80,7 @@ class SimJournal:
         parts: random.Random | None,
     ) -> None:
         """`settled` is called when a `durable` may have recorded answers. `parts` draws which part
-        of a write is reported at once; None: the whole write.
+        of a write is reported first; None: the whole write is reported together.
         """
         self._storage = storage
         self._disk = disk

@@ -18,7 +18,7 @@ MESSAGE_FAULTS = frozenset({"lose", "twice", "late"})
 """Faults of single messages. They may affect the head's messages at any time."""
 
 BAD = (1, 1, 2)
-"""The recovery actions of failing GPUs (see `device_health`); one is drawn for each."""
+"""The recovery actions of failing GPUs (see `device_health`). One is drawn for each failing GPU."""
 
 
 class Faults:
@@ -186,7 +186,7 @@ class Faults:
         self._kernel.after(lasts_s, mend)
 
     def _cut(self) -> None:
-        """Break the connections between two machines; new connections can be made at once."""
+        """Break the connections between two machines. New connections can be made immediately."""
         pair = self._two()
         if pair is not None:
             self._tell(pair[0], f"loses its connections to {pair[1].name}")

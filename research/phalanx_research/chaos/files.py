@@ -50,7 +50,7 @@ class ProcessFiles:
         return name in self._files
 
     def lend(self, name: str) -> None:
-        """Hold the file while a reader uses it."""
+        """Do nothing: a simulated file needs no protection from its writer while it is read."""
 
     def write(self, content: bytes, is_for_disk: bool = False) -> Value:
         """Write a new file. Returns the payload that names it. `is_for_disk`: write the file to
@@ -71,8 +71,9 @@ class ProcessFiles:
         return prefix_of_name(name) != self._process_id[:PREFIX_BYTES]
 
     def release(self) -> None:
-        """Release dropped objects of this process. Nodes delete copies, and files on other
-        machines. A file that another process of this machine wrote is deleted by that process.
+        """Release the objects that this process has dropped. It deletes its own files. For a copy,
+        or a file on another machine, it tells the node to delete the object; a file that another
+        process of this machine wrote is given back to that process.
         """
         while self.dropped:
             name = self.dropped.popleft()[0]

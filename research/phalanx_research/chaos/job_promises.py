@@ -110,8 +110,8 @@ class JobPromises:
     # ---- commands ----------------------------------------------------------------------------
 
     def begins(self, node: bytes, order: StartMember) -> None:
-        """Check that a node that starts a command has not been declared dead. `node`: the prefix of
-        its present process.
+        """When a node starts a command, check that the head has not declared the node dead. `node`:
+        the prefix of its present process.
         """
         if self._history.is_dead(node):
             name = self._history.name_of_node(node)
@@ -122,8 +122,9 @@ class JobPromises:
             )
 
     def started(self, node: bytes, order: StartMember) -> None:
-        """Check that no other attempt of its member runs when a command starts. Attempts on a node
-        do not count if the head has declared the node dead, and the node does not know it yet.
+        """When a command starts, check that no other attempt of the same member runs. Attempts on a
+        node do not count if the head has declared the node dead, and the node does not know that
+        yet.
         """
         runs = self._runs.setdefault((order.job, order.name), [])
         for run in runs:
@@ -251,7 +252,7 @@ class JobPromises:
             self._succeeded.setdefault(order.job, set()).add(order.name)
 
     def warned(self, node: bytes, order: StartMember) -> None:
-        """Check that a member gets the signal before its end only once per start."""
+        """Check that a member gets the signal before its end at most once per start."""
         attempt = (order.job, order.name, order.group, order.attempt)
         if attempt in self._warned:
             name = self._history.name_of_node(node)
@@ -313,8 +314,8 @@ class JobPromises:
         return any(g.name == name and g.template.restart == "OnFailure" for g in spec.groups)
 
     def _look_who_runs(self, job: str) -> None:
-        """Record that none of a job's commands runs, unless a command still runs or waits for a
-        restart.
+        """If no command of a job runs or waits for a restart, add the time for which the job has
+        run.
         """
         if any(uid == job for uid, _ in self._restarting):
             return

@@ -41,7 +41,7 @@ class Kernel(VirtualTime):
         self._digest = hashlib.blake2b(digest_size=8)
 
     def rng(self, name: str) -> random.Random:
-        """Return a separate random source for one part, so that the draws of parts do not affect
+        """Return a separate random generator for one part, so that the draws of parts do not affect
         each other.
         """
         return random.Random(f"{self.seed}/{name}")

@@ -161,13 +161,13 @@ class SimCommands:
         return found
 
     def state(self, process: bytes) -> str:
-        """Return whether a command runs."""
+        """Return whether a command runs, has ended or has not begun."""
         if process in self.running:
             return RUNS
         return ENDED if process in self._codes else UNBEGUN
 
     def pid(self, process: bytes) -> int:
-        """Return no pid, because simulated commands have none."""
+        """Return the number 1, because simulated commands have no pid."""
         return 1
 
     def how_ended(self, processes: Collection[bytes]) -> CommandEnd:
@@ -182,7 +182,7 @@ class SimCommands:
             self._host.later(0.001, lambda: exited(process, self._codes[process]))
 
     def end(self, process: bytes) -> None:
-        """End a command with which no node goes on."""
+        """End a command that no later process of the node takes over."""
         order = self.running.pop(process, None)
         if order is not None:
             self._promises.ended(self._origin(order), order, KILLED, was_asked=True)

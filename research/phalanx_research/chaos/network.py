@@ -145,7 +145,7 @@ class Network:
 
     def dial(self, host: Host, process: Process, target: bytes) -> End:
         """Connect a process to another process. If the other process does not exist, the connection
-        ends at once.
+        ends immediately.
         """
         to = self.host_of(target)
         far_host = to or host
@@ -355,7 +355,7 @@ class Network:
     def host_down(self, host: Host, is_noticed: bool) -> None:
         """End a machine.
 
-        With `is_noticed`, other machines notice the end at once, as with processes that end.
+        With `is_noticed`, other machines notice the end immediately, as with processes that end.
         Otherwise they notice only that the machine is silent.
         """
         for end in list(self._ends.values()):

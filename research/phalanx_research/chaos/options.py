@@ -51,8 +51,8 @@ LATER_FAULTS = {
     "device": 0.25, "pause": 0.3, "step": 0.3,
     "process": 0.3,
 }  # fmt: skip
-"""The probability that a seed has each fault. Each fault has its own random source, so that a new
-fault does not change the rest of a seed.
+"""The probability that a seed has each fault. Each fault has its own random generator, so that a
+new fault does not change the rest of a seed.
 """
 
 
@@ -70,7 +70,7 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How often, for each use of objects, all drivers together make this use."""
+    """For each use of objects, how often all drivers together make it."""
 
     chains: int
     """The number of tasks that take results of other tasks, most of them large."""
@@ -143,8 +143,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw(kernel: Kernel) -> Options:
-    """Draw the options of one seed. Options that were added later have their own random sources, so
-    that they do not change the earlier options of a seed.
+    """Draw the options of one seed. Options that were added later have their own random generators,
+    so that they do not change the earlier options of a seed.
     """
     rng, later = kernel.rng("options"), kernel.rng("later options")
 

@@ -84,7 +84,7 @@ class SimProcess:
         self._request_tick()
 
     def die(self, how: str) -> None:
-        """End the process at once."""
+        """End the process immediately."""
         if not self.is_alive:
             return
         self.is_alive = False

@@ -96,7 +96,7 @@ class SimWorker(SimProcess):
         self.node_end.post(Hello(PROTOCOL_VERSION, self.worker_id, "worker", 1))
 
     def die(self, how: str) -> None:
-        """End the process at once."""
+        """End the process immediately."""
         if self.is_alive:
             read_until = self.node_end.next_at if self.process_id else 0.0
             super().die(how)

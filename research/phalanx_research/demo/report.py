@@ -14,8 +14,8 @@ BEST = 8
 
 
 class Burst(NamedTuple):
-    """Empty tasks that were submitted at once: their number, and the seconds until all results had
-    arrived.
+    """Empty tasks that were submitted directly after each other: their number, and the seconds
+    until all results had arrived.
     """
 
     tasks: int

@@ -54,13 +54,13 @@ class Gate:
 
 
 def train_when_open(gate: Any) -> int:
-    """The work of a member that waits until the gate is open. Returns its rank."""
+    """Do the work of a member that waits until the gate is open. Returns its rank."""
     phalanx.get(gate.enter.remote())
     return evaluate_alone()
 
 
 def evaluate_alone() -> int:
-    """The work of a member that ends at once. Returns its rank."""
+    """Do the work of a member that ends immediately. Returns its rank."""
     gang = phalanx.get_runtime_context().gang
     return -1 if gang is None else gang.rank
 

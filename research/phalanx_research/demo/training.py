@@ -106,7 +106,7 @@ def train(
     console: Console,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Training:
-    """Train with `workers` actors. All steps are submitted at once, as calls whose arguments are
+    """Train with `workers` actors. All steps are submitted in advance, as calls whose arguments are
     the results of other calls. Parameters and gradients are passed between actors through shared
     memory, without this process.
     """

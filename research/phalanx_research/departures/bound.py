@@ -4,8 +4,8 @@ The bound is the optimum of a linear program. It lets units run in parts, stop a
 and use parts of different nodes, so no real schedule uses more GPU time until the last arrival. It
 keeps these limits of the real cluster:
 
-- A unit runs between its arrival and the last arrival, for its run time at most. Its members do
-  not run twice at once.
+- A unit runs between its arrival and the last arrival, for its run time at most. No member runs
+  twice at the same time.
 - All running units together hold at most the cores, the memory and the GPUs of all nodes.
 - Units that may use only some GPU models hold at most the GPUs of these models.
 - Members that need several GPUs of one node run only where the nodes have room for each of them.

@@ -297,7 +297,7 @@ class Pool:
         return self._running[number][1]
 
     def end(self, number: int) -> set[int]:
-        """Return a unit's amounts. Returns the only row."""
+        """Give a unit's amounts back. Returns the only row."""
         self._left += _load(self._running.pop(number)[0])
         return {0}
 

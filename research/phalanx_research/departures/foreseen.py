@@ -3,8 +3,8 @@
 FGD looks at the nodes as they are now. Here the nodes are also kept as they will be after ten
 minutes, one hour and six hours, if running pods end as known and nothing else starts. A pod goes
 where the fragmentation grows least in the sum over these times. A pod that ends before one of the
-times changes nothing at it. So short pods go where they leave the least waste now, and long pods go
-to nodes that others hold for long, and keep off nodes that will soon be empty.
+times does not affect the nodes at that time. So short pods go where they leave the least waste now.
+Long pods go to nodes that other pods hold for long, and avoid nodes that will soon be empty.
 """
 
 from __future__ import annotations

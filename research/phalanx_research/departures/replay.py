@@ -23,10 +23,10 @@ POINTS = 120
 @dataclass(frozen=True, kw_only=True)
 class ReplayRun:
     """The result of a run. `alloc_pct`: the percentage of all GPUs that is in use until the last
-    arrival, without work that moves lost. `over_time`: the percentage in use in each of `POINTS`
-    equal intervals. `waits_s` and `gang_waits_s`: the waits of all units with GPUs, and of units
-    with more than one whole GPU. A unit that never starts counts as waiting until the end of the
-    run. `moves`: how many pods were moved.
+    arrival; work that moves lost does not count. `over_time`: the percentage in use in each of
+    `POINTS` equal intervals. `waits_s` and `gang_waits_s`: the waits of all units with GPUs, and of
+    units with more than one whole GPU. A unit that never starts counts as waiting until the end of
+    the run. `moves`: how many pods were moved.
     """
 
     policy: str

@@ -1,4 +1,4 @@
-"""The head of a simulated lab: the production head with storage that writes at once."""
+"""The head of a simulated lab: the production head with storage that writes immediately."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class History:
 
 
 class _Journal:
-    """A journal that writes every change at once."""
+    """A journal that writes every change immediately."""
 
     shortage = ""
     is_stalled = False
@@ -73,7 +73,7 @@ class _Journal:
         self._storage = storage
 
     def record(self, changes: Batch, durable: Callable[[], None] | None = None) -> None:
-        """Write changes, and confirm them at once."""
+        """Write changes, and confirm them immediately."""
         if changes:
             self._storage.apply(changes)
         if durable is not None:

@@ -187,7 +187,7 @@ class Machine:
         self._kernel.after(STOPS_S, partial(self._ends, process, _TERMINATED))
 
     def kill(self, process: bytes) -> None:
-        """End a program at once."""
+        """End a program immediately."""
         self._kernel.after(0.0, partial(self._ends, process, KILLED))
 
     def signal(self, process: bytes, number: int, to: Receivers) -> None:

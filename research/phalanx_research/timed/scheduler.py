@@ -1,6 +1,7 @@
 """The head's gang scheduler on simulated machines, with its cache, pacing, plan applier and life
-cycle. A job is a gang. Machines always have the resources that a plan assigns, and answer at once.
-So no gang is ever refused, and nothing runs outside of gangs. Everything else is the head's code.
+cycle. A job is a gang. Machines always have the resources that a plan assigns, and answer
+immediately. So no gang is ever refused, and nothing runs outside of gangs. Everything else is the
+head's code.
 """
 
 from __future__ import annotations
@@ -185,11 +186,11 @@ class SimulatedScheduler:
     # ---- effects on machines (ReservationEffects) --------------------------------------------
 
     def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """Prepare bundles. The machine answers at once."""
+        """Prepare bundles. The machine answers immediately."""
         self._reservations.attempts.prepared(node_id, gang.gang_id, number, True, self._clock.now())
 
     def commit(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """Commit bundles. The machine answers at once."""
+        """Commit bundles. The machine answers immediately."""
         self._reservations.attempts.committed(
             node_id, gang.gang_id, number, True, self._clock.now()
         )
@@ -197,11 +198,11 @@ class SimulatedScheduler:
     def give_back(
         self, node_id: str, group: GroupId, number: int, indexes: list[int], ending: Ending
     ) -> None:
-        """Give bundles back. The machine answers at once."""
+        """Give bundles back. The machine answers immediately."""
         self._reservations.returned(node_id, group, number)
 
     def when_written(self, action: Callable[[], None]) -> None:
-        """Run the action at once, since nothing is stored."""
+        """Run the action immediately, since nothing is stored."""
         action()
 
     def changed(self, gang: Gang) -> None:

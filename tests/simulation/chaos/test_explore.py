@@ -1,4 +1,4 @@
-"""`make explore`: random seeds for a while, and what is written down of those that fail."""
+"""`make explore`: random seeds are tried for a while, and those that fail are recorded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from phalanx_research.chaos.run import try_seed
 
 @pytest.fixture
 def trials(monkeypatch):
-    """The seeds that were tried; each takes a second, and every third fails."""
+    """Return the list of the seeds that were tried. Each takes a second, and every third one
+    fails.
+    """
     tried = []
     good, world = try_seed(8)
     broken = msgspec.structs.replace(good, broken="a task ran twice", story=("who did what",))

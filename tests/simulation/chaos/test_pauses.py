@@ -1,4 +1,4 @@
-"""Pauses alone harm nobody: no node is given up, and nothing that ran is lost."""
+"""Pauses alone do no harm: no node is declared dead, and no running work is lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEEDS = (2, 5, 23)
 
 
 def pauses_alone(seed):
-    """The world of a seed, run, with pauses as its only and frequent trouble."""
+    """Run the world of a seed, with frequent pauses as the only faults; return the world."""
     options = draw(Kernel(str(seed)))
     world = World(
         seed, msgspec.structs.replace(options, faults=("pause",), fault_every_s=0.7, quiet_s=0.0)
@@ -33,7 +33,9 @@ def test_pauses_alone_end_no_node(seed):
 
 
 def test_with_the_time_of_the_machine_they_would(monkeypatch):
-    """A head that goes on would take nodes for dead before it has read what they said."""
+    """If a head used the machine's time, it would declare nodes dead after a pause, before it has
+    read their messages.
+    """
     monkeypatch.setattr(liveness, "LATE_S", float("inf"))
     monkeypatch.setattr(OwnTime, "__call__", lambda self: self._clock())
     ended = set()

@@ -1,4 +1,4 @@
-"""Faults planted on purpose in production machines: the simulator must say that they are there."""
+"""Faults planted on purpose in production machines: the simulator must find them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Boundless:
 
 
 def no_look_at_room(monkeypatch):
-    """A node sets bundles aside whether it has room for them or not."""
+    """A node sets bundles aside even if it has no room for them."""
     prepare = BundleTable.prepare
 
     def careless(self, group, attempt, bundles, now):
@@ -54,7 +54,7 @@ def no_look_at_room(monkeypatch):
 
 
 def no_wait_for_all(monkeypatch):
-    """A group begins when the first of its nodes has said yes: the plan is applied unchecked."""
+    """A group begins when the first of its nodes has prepared: the plan is not checked."""
     prepared = Attempts.prepared
 
     def hasty(self, node_id, group, number, ok, now):
@@ -67,7 +67,7 @@ def no_wait_for_all(monkeypatch):
 
 
 def one_more_try(monkeypatch):
-    """A task whose worker died is tried again, whatever its owner declared."""
+    """A task whose worker died is tried again even if its owner declared no retries."""
     worker_lost = TaskMachine.worker_lost
 
     def stubborn(self, worker, reason, kind):
@@ -79,8 +79,9 @@ def one_more_try(monkeypatch):
 
 
 def no_gang_minimum(monkeypatch):
-    """The scheduler forgets the minimum of a gang, and places whom it has room for; and nobody
-    looks again before it is done."""
+    """The scheduler ignores the minimum of a gang and places as many members as fit, and no later
+    check looks at the minimum.
+    """
     amend = Job.amend
 
     def forgetful(self, spec):
@@ -93,7 +94,7 @@ def no_gang_minimum(monkeypatch):
 
 
 def freed_twice(monkeypatch):
-    """Every answer of a node is taken for the end of what members give back, the second one too."""
+    """Each answer of a node about members that gave back their resources is handled twice."""
 
     returned = GangBinder.returned
 
@@ -111,7 +112,7 @@ def freed_twice(monkeypatch):
 
 
 def one_event_missed(monkeypatch):
-    """The scheduler's cache does not hear when nodes have freed what members gave back."""
+    """The scheduler's cache is not told that nodes have freed the resources of ended members."""
     moved = SchedulerCache.members_moved
 
     def deaf(self, gang, move):
@@ -122,7 +123,9 @@ def one_event_missed(monkeypatch):
 
 
 def patience_from_the_last_joining(monkeypatch):
-    """A node counts how long it has no head from when it joined, and not from the loss."""
+    """A node counts its time without a head from the moment when it joined, not from the loss of
+    the head.
+    """
     joined, lost = ClusterMembership._joined, ClusterMembership.connection_lost
     since = {}
 
@@ -140,12 +143,12 @@ def patience_from_the_last_joining(monkeypatch):
 
 
 def no_look_at_the_mark(monkeypatch):
-    """A store is taken for whole whatever the mark beside it says."""
+    """A store counts as complete even if the mark beside it records more batches."""
     monkeypatch.setattr(storage, "check_mark", lambda shard, found, mark: None)
 
 
 def full_is_written(monkeypatch):
-    """Records that find no room in the store count as written."""
+    """Records that did not fit into the store count as written."""
     apply = storage.Storage.apply
 
     def careless(self, batch):
@@ -156,7 +159,7 @@ def full_is_written(monkeypatch):
 
 
 def dials_that_never_fail(monkeypatch):
-    """A node counts on having a descriptor for a connection to its head."""
+    """A node assumes that it always has a descriptor for a connection to its head."""
     dial = ClusterMembership._dial
 
     def trusting(self):
@@ -167,7 +170,7 @@ def dials_that_never_fail(monkeypatch):
 
 
 def no_line(monkeypatch):
-    """Singletons begin whether it is their turn or not."""
+    """Singleton jobs begin even if it is not their turn."""
     monkeypatch.setattr(Dependents, "is_first", lambda self, uid, word: True)
 
 

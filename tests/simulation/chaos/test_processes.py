@@ -1,4 +1,6 @@
-"""A node's process ends alone: commands of jobs go on, and its next process takes them over."""
+"""Only a node's process ends: commands of jobs continue, and the node's next process takes them
+over.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ SEED = 1
 
 
 def ends_of_processes_alone() -> World:
-    """The world of a seed with many jobs, whose only trouble is that nodes' processes end."""
+    """Return the world of a seed with many jobs, in which the only faults are ends of nodes'
+    processes.
+    """
     options = draw(Kernel(str(SEED)))
     only = {"tasks": 0, "actors": 0, "jobs": 12, "drivers": 3, "quiet_s": 0.0}
     faults = {"faults": (PROCESS,), "fault_every_s": 2.5}

@@ -1,4 +1,4 @@
-"""A seed is a run: the same in any process, under any order of hashes."""
+"""The same seed gives the same run, in any process and under any hash seed."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ SLOW = {16, 24}
 
 
 def stored():
-    """The seeds that once failed, and `slow` for those that `make test` leaves out."""
+    """Return the seeds that once failed. Those that `make test` leaves out are marked as slow."""
     for line in Path(__file__).with_name("seeds.txt").read_text().splitlines():
         if words := line.split("#")[0].split():
             yield int(words[0]), words[1:] == ["slow"]
@@ -33,7 +33,9 @@ def test_every_promise_holds(seed):
 
 
 def test_the_seeds_meet_all_kinds_of_trouble_and_work():
-    """Swarm options leave much out of each seed; together they must leave nothing out."""
+    """Each seed leaves many kinds of faults and work out (swarm testing); together the seeds must
+    cover all.
+    """
     from phalanx_research.chaos.faults import MESSAGE_FAULTS
     from phalanx_research.chaos.kernel import Kernel
     from phalanx_research.chaos.options import FAULTS, draw

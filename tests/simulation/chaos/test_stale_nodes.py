@@ -1,4 +1,4 @@
-"""Nodes that stand still longer than the head waits begin nothing when they go on."""
+"""Nodes that are stopped for longer than the head waits begin no work when they continue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ SEEDS = (6, pytest.param(26, marks=pytest.mark.slow))
 
 
 def long_pauses(seed: int) -> World:
-    """The world of a seed with many jobs, in which machines stand still and connections hang."""
+    """Return the world of a seed with many jobs, in which machines stop for a while and connections
+    hang.
+    """
     options = msgspec.structs.replace(
         draw(Kernel(str(seed))),
         faults=("freeze", "partition", "slow"),

@@ -1,4 +1,6 @@
-"""A lab's day: one seed is one history, and a head that dies in the middle of it loses nothing."""
+"""A simulated day of a lab: one seed gives one history, and a head that dies in the middle of the
+day loses nothing.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def test_one_seed_is_one_history() -> None:
 
 
 def test_heads_that_die_in_the_middle_of_all_of_it_lose_nothing() -> None:
-    """With this seed two promises came later where they were in the head's memory alone."""
+    """With this seed, two promises became later when they were kept only in the head's memory."""
     found = run(Size(users=6, nodes=4, hours=2.0), 2, 2, 8, lambda done, total: None)
     assert found.heads == 9
     assert found.promises_met

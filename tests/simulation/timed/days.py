@@ -12,7 +12,8 @@ MODELS = {0: 4.0, 1: 7.0, 2: 10.0, 3: 38.0}
 
 
 def day(text: str) -> list[Job]:
-    """A job per line: NAME SUBMIT WORK TASKSxGPUS [key=value ...], keys of Job.
+    """Return the jobs of a text with one job per line: NAME SUBMIT WORK TASKSxGPUS [key=value ...].
+    The keys are fields of Job.
 
     `0.5` GPUs are half a device; several parts are joined by `+`.
     """
@@ -35,7 +36,9 @@ def day(text: str) -> list[Job]:
 
 
 def training_day(seed: int, jobs: int, *, node_gpus: int = 8, spread_s: int = 200) -> list[Job]:
-    """Jobs of 1 to 4 nodes as a training cluster sees them; whole nodes beyond `node_gpus`."""
+    """Draw jobs of 1 to 4 nodes as on a training cluster. Jobs of more than `node_gpus` GPUs use
+    whole nodes.
+    """
     draw = random.Random(seed)
     out = []
     now = 0.0

@@ -1,6 +1,7 @@
-"""The published rules once more, as plainly as they can be said: no session, no plugins.
+"""A second, direct implementation of the published rules, without sessions and plugins.
 
-Jobs are placed anew at every arrival, finish and (for service queues) fall, in order, whoever fits.
+At every arrival and finish, and for service queues whenever a job falls to a lower queue, all jobs
+are placed again in order. Jobs that do not fit are skipped.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from phalanx_research.timed import Job
 from phalanx_research.timed.workload import GPU
 
 Outcome = dict[str, tuple[float, int]]
-"""Job -> its finish, and how often it was stopped."""
+"""The finish time of each job, and how often it was stopped."""
 
 
 def place(jobs: list[dict[str, Any]], nodes: int, node_gpus: int) -> list[bool]:
-    """Up to a node's GPUs on the first node with room, more on whole free nodes."""
+    """Return for each job whether it fits. Jobs of less than a node go to the first node with room,
+    larger jobs to whole free nodes.
+    """
     free = [node_gpus] * nodes
     fits = []
     for job in jobs:
@@ -40,7 +43,7 @@ def place(jobs: list[dict[str, Any]], nodes: int, node_gpus: int) -> list[bool]:
 
 
 def run(jobs: list[Job], nodes: int, node_gpus: int, policy: str) -> Outcome:
-    """The outcome under srtf, srsf or tiresias (which counts GPUs and knows no nodes)."""
+    """Return the outcome under srtf, srsf or tiresias (which counts GPUs and ignores nodes)."""
     table: list[dict[str, Any]] = [
         {
             "name": j.name, "at": j.submit_s, "left": j.work_s, "gpus": round(j.amount(GPU)),

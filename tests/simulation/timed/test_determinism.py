@@ -1,4 +1,6 @@
-"""One seed, one day, one result: in any process, under any hash seed; and what must always hold."""
+"""The same seed gives the same day and the same result, in any process and under any hash seed.
+Some rules must hold in every day.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces and queue files, as the simulation takes them."""
+"""The traces and queue files that the simulation accepts."""
 
 from __future__ import annotations
 

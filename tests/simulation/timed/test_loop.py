@@ -44,7 +44,9 @@ def lives(result: Result) -> dict[str, tuple[float | None, float | None]]:
 
 
 def test_cycles_keep_their_period() -> None:
-    """A cycle at 0; a comes at 3 and waits until 10, b at 12 until 20."""
+    """Cycles run at 0, 10 and 20: a arrives at 3 and waits until 10, b arrives at 12 and waits
+    until 20.
+    """
     text = "x 0 1 1x1\na 3 5 1x1\nb 12 5 1x1"
     result = simulate(day(text), TWO, config=classic("fifo"), rules=Rules(period_s=10))
     assert lives(result) == {"x": (0, 1), "a": (10, 15), "b": (20, 25)}
@@ -52,7 +54,7 @@ def test_cycles_keep_their_period() -> None:
 
 
 def test_gangs_start_together() -> None:
-    """g needs 6 of 8 GPUs in threes of two; nothing of it starts beside a and b."""
+    """g needs 6 of 8 GPUs as three tasks of two. None of its tasks starts while a and b run."""
     text = "a 0 10 1x4\nb 0 20 1x1\ng 1 5 3x2"
     result = simulate(day(text), TWO, config=classic("fifo"), rules=AT_ONCE)
     assert lives(result)["g"] == (10, 15)
@@ -86,7 +88,9 @@ def test_preemption(preempted: str, overhead_s: float, finish: float) -> None:
 
 
 def test_at_the_heads_pace_only_who_has_a_right_to_it_takes_room() -> None:
-    """Less work left is no reason; a higher priority is, and its cycles are a moment apart."""
+    """Less remaining work does not make room, but a higher priority does. At the head's pace the
+    two cycles that this takes are a moment apart.
+    """
     rules = Rules(pace=Pace())
     text = "a 0 100 2x4\nb 40 20 1x4"
     assert lives(simulate(day(text), TWO, config=classic("srtf"), rules=rules)) == {
@@ -100,7 +104,9 @@ def test_at_the_heads_pace_only_who_has_a_right_to_it_takes_room() -> None:
 
 
 def test_the_queue_for_which_room_was_made_comes_first() -> None:
-    """h evicts l of its own queue. The room is h's, though p comes first and m waits there."""
+    """h evicts l of its own queue q. The freed room goes to h, although queue p comes first and its
+    job m waits.
+    """
     queues = (QueueSpec(name="p"), QueueSpec(name="q"))
     text = "l 0 100 1x8 queue=q\nm 1 90 1x8 queue=p\nh 2 5 1x8 queue=q"
     nodes = [machine("n", cpu=8, gpus=8)]
@@ -109,14 +115,18 @@ def test_the_queue_for_which_room_was_made_comes_first() -> None:
 
 
 def test_a_broken_gang_frees_all_of_its_room() -> None:
-    """One of low's two tasks is evicted; d, which needs the other's node, starts with high."""
+    """One of low's two tasks is evicted. d needs the node of the other task, and starts together
+    with high.
+    """
     text = "low 0 100 2x4\nhigh 40 20 1x4 priority=1\nd 41 5 1x4"
     result = simulate(day(text), TWO, config=URGENT, rules=AT_ONCE)
     assert lives(result)["d"] == (41, 46)
 
 
 def test_time_alone_can_be_a_reason() -> None:
-    """b waits longer than sla allows only if somebody looks at the clock."""
+    """No event happens when b has waited for as long as sla allows, so only a timer can start the
+    cycle.
+    """
     config = parse_volcano(
         """
 actions: "enqueue, allocate"
@@ -180,7 +190,9 @@ def test_measures() -> None:
 
 
 def test_fragments() -> None:
-    """Tasks of 4 and of 1: with 1 of 4 GPUs taken, 3 are idle where a task of 4 does not fit."""
+    """There are tasks of 4 GPUs and of 1. If 1 of 4 GPUs is taken, the other 3 are idle because a
+    task of 4 does not fit.
+    """
     nodes = [machine("n", cpu=8, gpus=4)]
     result = simulate(day("a 0 10 1x1\nb 10 5 1x4"), nodes, config=classic("fifo"), rules=AT_ONCE)
     assert result.series.fragmented_pct == pytest.approx((100 * 3 / 4 / 2, 0.0, 0.0))

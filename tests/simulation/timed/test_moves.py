@@ -1,4 +1,6 @@
-"""Simulated jobs that move: a gang starts at once, and a moved job loses nothing but its place."""
+"""Simulated jobs that are moved: a waiting gang starts immediately, and a moved job loses nothing
+except its place.
+"""
 
 from __future__ import annotations
 

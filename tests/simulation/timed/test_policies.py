@@ -19,7 +19,7 @@ FOUR_JOBS = """
     c  20   30  1x8
     d  30    5  1x1
 """
-"""On eight GPUs: c must wait for all of them."""
+"""Jobs for eight GPUs, of which c needs all."""
 
 
 def finishes(result: Result) -> dict[str, float | None]:
@@ -82,7 +82,9 @@ def test_shortest_of_those_that_wait() -> None:
 
 
 def test_published_rules_cost_every_running_job_at_every_event() -> None:
-    """a loses 2 s at 10 (b comes) and at 15 (b ends), and none at its own end."""
+    """Each event costs every running job 2 s. a loses them at 10 (b arrives) and at 15 (b ends),
+    and none at its own end.
+    """
     text = "a 0 100 1x1 overhead_s=2\nb 10 5 1x1 overhead_s=1"
     result = simulate(day(text), EIGHT, config=classic("srtf", anew=True), rules=PUBLISHED)
     assert finishes(result) == {"a": 104, "b": 15}

@@ -21,7 +21,9 @@ ON_DATA, ON_GPU, ON_NETWORK = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 
 
 def trained(text: str, **stages: tuple[float, float, float]) -> list[Job]:
-    """The jobs of a day, with iterations of a second; `stages` by name, else on GPUs alone."""
+    """Return the jobs of a day, with iterations of one second. `stages` gives the stages of a job
+    by name; other jobs use GPUs only.
+    """
     return [
         msgspec.structs.replace(
             job, training=Training(iteration_s=1.0, stages_s=stages.get(job.name, ON_GPU))
@@ -65,7 +67,9 @@ def test_jobs_of_other_resources_share_a_gpu(policy: str) -> None:
 
 
 def test_jobs_of_one_resource_share_a_gpu_all_the_same() -> None:
-    """Together an iteration takes twice as long, and a third more; from a's end on b is alone."""
+    """An iteration of both jobs together takes twice as long plus a third. After a's end b runs
+    alone.
+    """
     jobs = trained("b 0 20 1x1\na 0 10 1x1")
     a = 10 * 2 * SLOWER[2]
     found = finishes(simulate_studied("muri-s", jobs, ONE))
@@ -78,7 +82,9 @@ def test_nobody_shares_where_there_is_room() -> None:
 
 
 def test_every_event_costs_a_group_the_overheads_of_all() -> None:
-    """At 5, c comes, which is too large for this machine: a and b lose 3 s of the 5."""
+    """At 5, c arrives, which is too large for this machine. The event still costs a and b the sum
+    of both overheads, 3 s.
+    """
     text = "a 0 10 1x1 overhead_s=2\nb 0 10 1x1 overhead_s=1\nc 5 1 2x1"
     found = finishes(simulate_studied("muri-l", trained(text, a=ON_DATA), ONE))
     assert found == {
@@ -87,8 +93,9 @@ def test_every_event_costs_a_group_the_overheads_of_all() -> None:
 
 
 def test_muri_l_serves_who_ran_least() -> None:
-    """At 4, four that have not run share the GPU, all four resources being used, and a waits. At
-    their end it is alone."""
+    """At 4, four jobs that have not run share the GPU, which puts all four resources to use, and a
+    waits. When they have ended, a runs alone.
+    """
     lines = ["a 0 10 1x1", *(f"{name} 4 3 1x1" for name in "bcde")]
     even = dict.fromkeys("abcde", (2.0, 1.0, 1.0))
     result = simulate_studied("muri-l", trained("\n".join(lines), **even), ONE)
@@ -98,7 +105,9 @@ def test_muri_l_serves_who_ran_least() -> None:
 
 
 def test_muri_s_serves_who_has_least_left() -> None:
-    """By GPUs and time: of jobs of all GPUs, the short ones share, and the longest waits."""
+    """The order is by GPUs and time left. All jobs need all GPUs, so the four shorter ones share
+    the GPUs, and the longest waits.
+    """
     lines = ["a 0 50 1x4", *(f"{name} 0 3 1x4" for name in "bcde")]
     even = dict.fromkeys("abcde", (2.0, 1.0, 1.0))
     result = simulate_studied("muri-s", trained("\n".join(lines), **even), TWO[:1])
@@ -133,7 +142,9 @@ def test_a_guest_runs_beside_a_host_that_loses_nothing() -> None:
 
 
 def test_a_host_waits_with_the_gpus_that_it_has() -> None:
-    """c keeps three of n0's GPUs, and waits for a's; the guest takes a GPU where nobody runs."""
+    """c keeps three of n0's GPUs while it waits for a's. The guest takes a GPU on which no job
+    runs.
+    """
     jobs = trained("a 0 10 1x1\nb 0 30 1x4\nc 1 5 1x4\nd 2 1 1x2\ng 3 7 1x1 priority=-1")
     result = simulate_studied("antman", jobs, TWO)
     assert finishes(result) == {"a": 10, "b": 30, "c": 15, "d": 16, "g": 10}
@@ -146,7 +157,9 @@ def test_a_gpu_has_one_guest() -> None:
 
 
 def test_a_large_host_gathers_whole_machines() -> None:
-    """b keeps n1 from 1 on, c three GPUs of n0 from 2 on: b gets n0 after c had it."""
+    """b holds n1 from 1 on, and c holds three GPUs of n0 from 2 on. c gets n0 first, and b gets it
+    afterwards.
+    """
     jobs = trained("a 0 10 1x1\nb 1 5 2x4\nc 2 1 1x4\nd 3 1 1x1")
     found = finishes(simulate_studied("antman", jobs, TWO))
     assert found == {"a": 10, "b": 16, "c": 11, "d": 17}
@@ -195,7 +208,7 @@ def test_rooms() -> None:
 
 @pytest.mark.parametrize("policy", STUDIED)
 def test_measures(policy: str) -> None:
-    """Two jobs one after the other on all GPUs of a machine, and nothing else."""
+    """Only two jobs run, one after the other, each on all GPUs of a machine."""
     result = simulate_studied(policy, trained("a 0 10 1x4\nb 10 30 1x4"), TWO[:1], name="hand")
     measures = result.measures
     assert finishes(result) == {"a": 10, "b": 40}

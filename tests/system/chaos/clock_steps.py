@@ -1,10 +1,10 @@
-"""A real head whose clock is set ahead and back again and again; and what must be true after that.
+"""A real head whose clock is set ahead and back repeatedly, and checks of the result.
 
     python -m tests.system.chaos.clock_steps ROUNDS SEED DIRECTORY
 
-Jobs run and end meanwhile, with limits and deadlines, and a cron job makes others. None ends sooner
-or later for a step, none is billed for what a clock jumped over, and none is listed twice. Prints
-what was seen, as JSON.
+Meanwhile jobs with limits and deadlines run and end, and a cron job makes others. No step may end a
+job sooner or later, bill a job for the time that the clock skipped, or list a job twice. Prints
+counts of what happened, as JSON.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from phalanx.protocol.requests.shares import GetShares
 
 STEPS_S = (3.0, 90.0, 5400.0, 400 * 86_400.0)
 LONG = "27h"
-"""More than this program runs: a limit that only a step of the clock could reach."""
+"""A limit longer than this program runs: only a step of the clock could reach it."""
 
 
 class Trial:
@@ -68,7 +68,9 @@ class Trial:
         return self.seen
 
     def _round(self, name: str, step_s: float) -> None:
-        """A job runs while the clock is set, and the cron job goes on by what really passes."""
+        """Set the clock while a job runs. Check that the job continues, and that the cron job is
+        due by real time.
+        """
         go = self._directory / f"{name}.go"
         self._run(name, f"until [ -e {go} ]; do sleep 0.1; done", "--cpus", "0.5", "--time", "1h")
         until(lambda: self._state(name) == "Running")
@@ -101,12 +103,12 @@ class Trial:
             assert rows.count(name) == 1, f"{name} is listed {rows.count(name)} times"
 
     def close(self) -> None:
-        """End everything."""
+        """End the machine."""
         self._machine.end()
 
 
 def main(rounds: str, seed: str, directory: str) -> None:
-    """See the module."""
+    """Run the program."""
     trial = Trial(Path(directory), int(seed))
     try:
         print(json.dumps(trial.run(int(rounds))), flush=True)

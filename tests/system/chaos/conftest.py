@@ -1,4 +1,4 @@
-"""A runtime of one's own for each test that kills things."""
+"""A separate runtime for each test that kills processes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ import phalanx
 
 @pytest.fixture(scope="package", autouse=True)
 def cold():
-    """These tests look for the processes that a user would see."""
+    """Start processes without the warm parent, because these tests look for the processes that a
+    user would see.
+    """
     with cold_starts():
         yield
 
 
 @pytest.fixture
 def start():
-    """Start a runtime with these options; its footprint. It is gone after the test."""
+    """Yield a function that starts a runtime with these options, and returns its footprint. The
+    runtime is ended after the test.
+    """
     started = []
 
     def begin(**options):

@@ -81,7 +81,9 @@ class Trial:
             self._submit(name, cpus="0.5")
 
     def run(self, rounds: int) -> dict[str, int]:
-        """Harm directories this many times; return what was seen. Raises AssertionError."""
+        """Damage directories this many times; return counts of what happened. Raises
+        AssertionError.
+        """
         for name in self._long:
             until(lambda name=name: self._began(name) == 1)  # type: ignore[misc]
         for _ in range(rounds):
@@ -113,7 +115,9 @@ class Trial:
         eventually(lambda: self._answers() and self._states() == {"ALIVE"}, "all nodes are well")
 
     def _submit(self, name: str, *, cpus: str, may_fail: bool = False) -> bool:
-        """Submit a job that notes that it began, and runs until it may end; whether it is taken."""
+        """Submit a job that records its start and runs until it may end. Returns whether it was
+        accepted.
+        """
         file, go = self._home / name, self._home / f"{name}.go"
         line = f"echo first; echo x >> {file}; until [ -e {go} ]; do sleep 0.1; done; echo last"
         words = ("run", "--detach", "--name", name, "--cpus", cpus, "--", "sh", "-c", line)
@@ -131,7 +135,7 @@ class Trial:
         (self._home / f"{name}.go").touch()
 
     def _end(self, name: str) -> None:
-        """Let a job end, and check its end and what it printed."""
+        """Let a job end, and check its final state and its output."""
         self._let_end(name)
         eventually(self._answers, "the head answers")
         state = eventually(lambda: self._state_at_end(name), f"{name} ends")
@@ -164,12 +168,12 @@ class Trial:
         return {key: one.pid for key, one in self._machine.daemons().items()}
 
     def close(self) -> None:
-        """End everything."""
+        """End the machine."""
         self._machine.end()
 
 
 def main(rounds: str, seed: str, disks: str) -> None:
-    """See the module."""
+    """Run the program."""
     trial = Trial(Path(disks), int(seed))
     try:
         print(json.dumps(trial.run(int(rounds))), flush=True)

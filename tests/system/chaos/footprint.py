@@ -20,7 +20,9 @@ def is_running(pid):
 
 
 class Footprint:
-    """One session's places and processes, as found from its driver's facts."""
+    """The directories and processes of one session, found from its driver's pid and the answer of
+    `init`.
+    """
 
     def __init__(self, driver_pid, session_dir, shared):
         self.driver = driver_pid
@@ -57,7 +59,7 @@ class Footprint:
         return [child.pid for child in psutil.Process(self.node).children(True)] + [self.node]
 
     def files(self):
-        """Everything on disk and in shared memory."""
+        """Return the files and folders of the session, on disk and in shared memory."""
         places = (self.directory, self.shared, *self.spills)
         found = []
         for place in places:
@@ -74,7 +76,7 @@ class Footprint:
         return [p for place in self.spills if place.exists() for p in place.iterdir()]
 
     def sockets(self):
-        """Sockets that somebody listens on, or did."""
+        """Return the session's socket files, also those at which no process listens any more."""
         return list((self.directory / "s").iterdir())
 
     def wait_gone(self, pids):

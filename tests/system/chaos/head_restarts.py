@@ -55,7 +55,9 @@ class Counter:
 
 
 class Load:
-    """Jobs, tasks and calls, one after another in threads, and what each was promised."""
+    """Jobs, tasks and calls, each submitted one after another by its own thread, and the result
+    that each must have.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -77,7 +79,7 @@ class Load:
         return [self._submit, self._run_tasks, self._call]
 
     def end(self) -> None:
-        """No more is asked for; all that was asked for is answered."""
+        """Stop submitting, and wait until all that was submitted is answered."""
         self._is_over.set()
         for thread in self._threads:
             thread.join(PATIENCE_S)
@@ -85,7 +87,7 @@ class Load:
                 self.errors.append("a thread of the load hangs")
 
     def check(self) -> None:
-        """Nothing is lost, and nothing happened twice. Raises AssertionError."""
+        """Check that no job or call was lost or ran twice. Raises AssertionError."""
         assert not self.errors, self.errors
         for job, ran in self.jobs:
             state = job.wait(PATIENCE_S)
@@ -95,7 +97,7 @@ class Load:
         assert phalanx.get(self._counter.add.remote(), timeout=PATIENCE_S) == self.calls + 1
 
     def submit_one(self) -> phalanx.JobHandle:
-        """One more job. Raises StoreFullError."""
+        """Submit one more job. Raises StoreFullError."""
         ran = self._directory / f"job-{len(self.jobs)}-{self.refused}"
         job = phalanx.submit(phalanx.Job(f"echo ran >> {ran}; sleep 0.05", num_cpus=0.5))
         self.jobs.append((job, ran))
@@ -163,7 +165,7 @@ class ServerMemory:
 
 
 class Trial:
-    """One cluster, its load and its deaths."""
+    """One cluster, its load, and the restarts of its head."""
 
     def __init__(self, store: str, seed: int, room: Disk | ServerMemory | None) -> None:
         self._rng = random.Random(seed)
@@ -188,7 +190,7 @@ class Trial:
         )
 
     def run(self, restarts: int) -> dict[str, int]:
-        """Kill the head so often; return the observations. Raises AssertionError."""
+        """Kill the head this many times; return counts of what happened. Raises AssertionError."""
         for _ in range(restarts):
             if self._room is None:
                 self._restart()
@@ -253,7 +255,7 @@ class Trial:
         return ask_daemon(*head, GetStatus(), PATIENCE_S)
 
     def close(self) -> None:
-        """End everything."""
+        """End the load and the cluster."""
         logs = logs_text(Path(self._cluster.temp_dir, "logs"))
         self._cluster.shutdown()
         if sys.exc_info()[0] is not None:
@@ -269,7 +271,9 @@ def until(is_met: Callable[[], bool]) -> None:
 
 @contextlib.contextmanager
 def _store(text: str, disk: str) -> Iterator[tuple[str, Disk | ServerMemory | None]]:
-    """The address of the store, and what of it can be filled."""
+    """Yield the address of the store, and the disk or memory of it that can be filled (None:
+    neither).
+    """
     if not text.startswith("redis:"):
         yield text, Disk(Path(disk)) if disk else None
         return
@@ -278,7 +282,7 @@ def _store(text: str, disk: str) -> Iterator[tuple[str, Disk | ServerMemory | No
 
 
 def main(store: str, restarts: str, seed: str, disk: str = "") -> None:
-    """See the module."""
+    """Run the program."""
     with _store(store, disk) as (address, room):
         trial = Trial(address, int(seed), room)
         try:

@@ -31,7 +31,7 @@ class Owner:
     """An actor that owns tasks."""
 
     def pid(self) -> int:
-        """The process of this owner."""
+        """Return the pid of this owner."""
         return os.getpid()
 
     def ask(self, first: int, count: int) -> list[int]:
@@ -70,7 +70,9 @@ class Page:
 
 
 def shields_of(node: int) -> list[int]:
-    """The parents of the workers and commands that the fork server of a node has started."""
+    """Return the pids of the parents of the workers and commands that the node's fork server has
+    started.
+    """
     return [
         pid
         for fork_server in children_named(node, FORK_SERVER)
@@ -79,8 +81,8 @@ def shields_of(node: int) -> list[int]:
 
 
 def beginnings(node: int, before: set[int]) -> list[int]:
-    """The processes that the fork server of a node has made since `before`, and their children: a
-    thread of the fork server waits for those that are no programs yet.
+    """Return the processes that the fork server of a node has made since `before`, and their
+    children. A thread of the fork server waits for those that do not run their program yet.
     """
     made = [
         pid

@@ -45,7 +45,7 @@ KINDS = (
 )  # fmt: skip
 """Kinds of processes. "command": one that is being started, for which a thread waits."""
 BYSTANDERS = ("fork server", "worker", "driver", "owner", "page", "command")
-"""Kinds of processes without which a job is cancelled and ends."""
+"""Kinds of processes that are not needed to cancel a job and end it."""
 TASKS = 10
 """The number of tasks that the owner starts at once."""
 DRIVER = """
@@ -64,7 +64,7 @@ for line in sys.stdin:
 
 @phalanx.remote(max_retries=0, num_cpus=0.25)
 def member(place: str) -> int:
-    """A member of a gang, which notes that it began."""
+    """Run as a member of a gang: record the start."""
     gang = phalanx.get_runtime_context().gang
     assert gang is not None
     with open(place, "a") as file:
@@ -121,7 +121,7 @@ class OtherDriver:
         print("go", file=self.process.stdin, flush=True)
 
     def check(self) -> None:
-        """Raises AssertionError unless it has done what it was asked for last."""
+        """Check that the other driver has completed its last round. Raises AssertionError."""
         assert self.process.stdout is not None
         self.done += 20
         said = self.process.stdout.readline().strip()
@@ -134,7 +134,7 @@ class OtherDriver:
 
 
 class Cancelled:
-    """A job that ends by SIGKILL only, and is cancelled by a thread of its own."""
+    """A job that only SIGKILL ends. A thread cancels it."""
 
     def __init__(self, began: Path, grace_s: float) -> None:
         command = f"trap '' TERM; echo $$ > {began}; while :; do sleep 0.1; done"
@@ -182,7 +182,7 @@ class Trial:
         self.seen: dict[str, int] = {"rounds": 0, "cancelled": 0}
 
     def run(self, pauses: int) -> dict[str, int]:
-        """Stop processes so often; return the observations. Raises AssertionError."""
+        """Stop processes this many times; return counts of what happened. Raises AssertionError."""
         for _ in range(pauses):
             self._goes_on(self._rng.randrange(20))
             self._driver.ask()
@@ -208,7 +208,9 @@ class Trial:
         return {**self.seen, **counts, "gangs": load.gangs, "owned": load.owned}
 
     def _goes_on(self, calls: int) -> None:
-        """Wait for this many more answers; the load makes its calls one after another."""
+        """Wait until this many more calls are answered. The load makes its calls one after
+        another.
+        """
         wanted = self._load.calls + calls
         until(lambda: self._load.calls >= wanted or bool(self._load.errors))
 
@@ -253,7 +255,7 @@ class Trial:
             cancelled.check()
 
     def _next_kind(self) -> str:
-        """Every kind comes once before any comes again."""
+        """Return the next kind of process to stop: every kind once before any kind again."""
         if not self._kinds:
             self._kinds = self._rng.sample(KINDS, len(KINDS))
         return self._kinds.pop()
@@ -271,7 +273,7 @@ class Trial:
         return Cancelled(self._work / f"cancelled{self.seen['cancelled']}", grace_s)
 
     def _processes(self) -> set[int]:
-        """The head, the nodes, and what they began: gateways and fork servers."""
+        """Return the pids of the head, the nodes, and their gateways and fork servers."""
         head = self._cluster.head_pid
         assert head is not None
         parents = [head, *(node.pid for node in self._cluster.list_all_nodes())]
@@ -282,7 +284,7 @@ class Trial:
         return ask_daemon(*head, GetStatus(), PATIENCE_S)
 
     def close(self) -> None:
-        """End everything."""
+        """End the load and the cluster."""
         logs = logs_text(Path(self._cluster.temp_dir, "logs"))
         self._driver.process.kill()
         self._page.end()
@@ -292,7 +294,7 @@ class Trial:
 
 
 def _signal(pid: int, number: int) -> None:
-    """To a process that may have ended: workers do when they idle."""
+    """Send a signal to a process that may have ended: idle workers end."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -300,7 +302,7 @@ def _signal(pid: int, number: int) -> None:
 
 
 def main(pauses: str, seed: str, store: str) -> None:
-    """See the module."""
+    """Run the program."""
     trial: Any = Trial(store, int(seed))
     try:
         print(json.dumps(trial.run(int(pauses))), flush=True)

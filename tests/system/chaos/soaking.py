@@ -1,4 +1,6 @@
-"""Long runs in a program of their own, each from a seed that is printed and that repeats it."""
+"""Long runs in separate programs. Each starts from a seed that is printed, so that the run can be
+repeated.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,10 @@ LAST_BYTES = 3000
 
 @dataclass(frozen=True, kw_only=True)
 class Soak:
-    """A module of this folder whose `main` takes a number of rounds, a seed and more words.
+    """A long run of a module of this folder, whose `main` takes a number of rounds, a seed and more
+    words.
 
-    NAME in the environment says how many rounds there are, NAME_SEED from which seed.
+    The environment variable NAME sets the number of rounds, and NAME_SEED the seed.
     """
 
     module: str
@@ -29,7 +32,9 @@ class Soak:
     rounds: int
 
     def run(self, *words: str, before: tuple[str, ...] = ()) -> dict[str, int]:
-        """Run it; return what it has seen. `before`: words in front of the command."""
+        """Run the module; return the counts that it prints. `before`: words in front of the
+        command.
+        """
         rounds = int(os.environ.get(self.name, self.rounds))
         seed = int(os.environ.get(f"{self.name}_SEED", secrets.randbelow(2**31)))
         again = f"again: {self.name}={rounds} {self.name}_SEED={seed}"

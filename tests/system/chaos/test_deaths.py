@@ -1,4 +1,6 @@
-"""One part of a session is killed: the others say so, end, and leave nothing behind."""
+"""One part of a session is killed: the other parts report it, end, and leave no processes or
+files.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ time.sleep(1000)
 
 @pytest.fixture
 def driver():
-    """A driver in a process of its own, with work, an actor and objects; and its footprint."""
+    """Yield a driver in a separate process with running work, an actor and objects; and its
+    footprint.
+    """
     process = subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, text=True)
     try:
         facts = json.loads(present(process.stdout).readline())

@@ -1,4 +1,4 @@
-"""Nonsense on every socket of a session, from a process of the same user: nothing dies of it."""
+"""Garbage is sent to every socket of a session by a process of the same user: no process ends."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ GARBAGE = {
 
 @pytest.fixture(scope="module")
 def session():
-    """One session for all garbage: whatever it harms shows in the tests after it."""
+    """Start one session for all garbage, so that harm shows in later tests."""
     from tests.system.chaos.footprint import Footprint
 
     import phalanx

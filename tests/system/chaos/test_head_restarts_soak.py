@@ -18,7 +18,7 @@ RESTARTS = int(os.environ.get("PHALANX_RESTARTS", "100"))
 FULL_RESTARTS = int(os.environ.get("PHALANX_FULL_RESTARTS", "20"))
 SEED = 15
 DISK_MIB = 160
-"""More than the store's reserves, see `storage.sqlite`."""
+"""The size of the disk, which is larger than the store's reserves (see `storage.sqlite`)."""
 ROOT = Path(__file__).parents[3]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]

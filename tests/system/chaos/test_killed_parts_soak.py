@@ -1,5 +1,5 @@
-"""Fork servers and gateways are killed again and again under jobs: each job ends as if nothing had
-been.
+"""Fork servers and gateways are killed repeatedly while jobs run: each job ends as it would without
+that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KILLS, JOBS = 20, 20
 
 
 def kill_part(find, node):
-    """Returns once there is another one."""
+    """Kill a part of a node. Returns when its replacement runs."""
     pid = find(node)
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: find(node) != pid, "the next one")

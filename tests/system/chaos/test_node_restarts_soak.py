@@ -1,5 +1,5 @@
-"""A node's processes are killed and started again, again and again, under jobs and an array: each
-ends once, as if nothing had been.
+"""A node's processes are repeatedly killed and started again while jobs and an array run: each job
+and task ends once, as it would without that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""More objects than memory: spilled, read back equal, gone at the end; a task that eats memory."""
+"""More objects than fit in memory are spilled, read back equal, and deleted at the end; a task that
+takes too much memory is ended.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +65,9 @@ def test_an_object_larger_than_the_store_goes_to_disk_and_leaves_it(start, ray):
 
 
 def test_the_memory_monitor_ends_the_youngest_task_or_actor_and_says_so(start, ray, monkeypatch):
-    """The limit is above what is used now, by more than other tests take meanwhile, and a task
-    takes all that is left."""
+    """The limit is above the memory in use now by more than other tests may take meanwhile. The
+    task takes all that is left.
+    """
     memory = psutil.virtual_memory()
     left = min(1280 * MIB, memory.available // 3)
     limit = 1 - (memory.available - left) / memory.total

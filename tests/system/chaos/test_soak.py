@@ -1,4 +1,4 @@
-"""Work goes on, right in every result, while workers are killed; and nothing is left over.
+"""Work continues with correct results while workers are killed, and no resources leak.
 
 The long version is marked slow; PHALANX_SOAK_S sets its seconds.
 """
@@ -20,7 +20,9 @@ ALLOWED = {
     "sockets": 6,
     "object files": 12,
 }
-"""How much more than after the first rounds may be held at the end: caches, idle workers."""
+"""How much more may be held at the end than after the first rounds, because of caches and idle
+workers.
+"""
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""The soak's work: tasks with dependencies, actors with restarts, large objects, while workers die.
+"""The soak's work: tasks with dependencies, actors with restarts, and large objects, while workers
+are killed.
 
-Every result is compared with what it must be. `Soak.run` goes on for as long as it is told;
-`Soak.leaks` says what was not given back.
+Every result is compared with the expected one. `Soak.leaks` returns what was not released.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import phalanx
 from phalanx.runtime.os.process_names import SHIELD
 
 LARGE = 300_000
-"""Numbers in a large array: 2.4 MB, well above what travels in messages."""
+"""The numbers in a large array: 2.4 MB, well above the size that messages carry inline."""
 MIB = 1 << 20
 
 
 class Killer(threading.Thread):
-    """Kills a random worker every now and then."""
+    """Kills a random worker at random intervals."""
 
     def __init__(self, footprint, seed, pause_s):
         super().__init__(daemon=True)
@@ -109,9 +109,8 @@ class Soak:
     # ---- work --------------------------------------------------------------------------------
 
     def run(self, duration_s, kill_pause_s=0.25, least_kills=0):
-        """Do rounds of work for this many seconds, while workers die all the time.
-
-        A slow machine goes on until this many have died.
+        """Do rounds of work for at least this many seconds, and until `least_kills` workers have
+        been killed.
         """
         killer = Killer(self.footprint, self.seed, kill_pause_s)
         actors = [self.Squares.remote() for _ in range(2)]
@@ -127,7 +126,7 @@ class Soak:
             phalanx.kill(actor)
 
     def round(self, actors):
-        """Some of each kind of work, together; then every result is compared."""
+        """Submit some of each kind of work at the same time, then compare every result."""
         work = [self.tree, self.arrays, self.calls, self.nesting, self.boxes, self.stream]
         self.random.shuffle(work)
         expected = []
@@ -180,7 +179,7 @@ class Soak:
     # ---- leaks -------------------------------------------------------------------------------
 
     def measure(self):
-        """The things that this process and the node hold, once all is quiet."""
+        """Return the amounts that this process and the node hold, once no work runs."""
         gc.collect()
         node = self.footprint.node
         return {
@@ -195,7 +194,9 @@ class Soak:
         }
 
     def leaks(self, before, allowed):
-        """The counts that have grown too much since `before`, after time to give things back."""
+        """Return the counts that have grown by more than `allowed` since `before`. Waits a while
+        for releases.
+        """
         grown: dict[Any, Any] = {}
 
         def is_quiet():

@@ -1,5 +1,6 @@
-"""The command line as a stranger runs it: real processes, a home and a runtime directory of their
-own, everything ended with the test."""
+"""The command line as a user without other settings runs it: real processes, with a separate home
+and runtime directory. All of it is ended with the test.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +25,11 @@ R = TypeVar("R")
 
 COMMAND = "from phalanx.cli import main; main()"
 PATIENCE_S = 120
-"""For one command: machines that run tests are slow at times."""
+"""The most seconds that one command may take. Machines that run tests are slow at times."""
 
 
 class Machine:
-    """One user's machine."""
+    """A machine with one user: a home and a runtime directory."""
 
     def __init__(self) -> None:
         self.directory = tempfile.mkdtemp(prefix="phc-", dir="/tmp")
@@ -61,7 +62,7 @@ class Machine:
     def without_reader(
         self, *arguments: str, code: str = COMMAND
     ) -> subprocess.CompletedProcess[str]:
-        """Run one command to its end whose output goes to a pipe that nobody reads any more."""
+        """Run one command whose output goes to a pipe that is not read any more."""
         reader, writer = os.pipe()
         os.close(reader)
         with (
@@ -90,11 +91,11 @@ class Machine:
         return ended.stdout
 
     def status(self) -> dict[str, Any]:
-        """What `status --json` says, without a process for it."""
+        """Return what `status --json` prints, without starting a process for it."""
         return as_data(self.ask(GetStatus()), "")
 
     def jobs(self) -> dict[str, dict[str, Any]]:
-        """Jobs by name, as `jobs --json` lists them, without a process for it."""
+        """Return jobs by name, as `jobs --json` lists them, without starting a process for it."""
         return {row["name"]: row.as_dict() for row in self.ask(ListJobs())}
 
     def ask(self, request: Request[R]) -> R:
@@ -107,7 +108,7 @@ class Machine:
         return {row["labels"].get("name", ""): row for row in self.status()["nodes"]}
 
     def start_head(self, *arguments: str) -> str:
-        """Start a head and its node, small; the address."""
+        """Start a head with a small node; return the address."""
         small = ("--port", "0", "--num-cpus", "1", "--object-store-memory", "80000000")
         self.done("start", "--head", *small, "--labels", "name=first", *arguments)
         return str(self.status()["address"])
@@ -119,11 +120,13 @@ class Machine:
         return str(self.nodes()[name]["node_id"])
 
     def daemons(self) -> dict[str, Announcement]:
-        """The announcements of the living daemons: "head", and nodes by id."""
+        """Return the announcements of the living daemons: the head's by "head", those of nodes by
+        their ids.
+        """
         return {one.node_id or one.kind: one for _, one in daemons(self.root)}
 
     def end(self) -> None:
-        """End everything, and leave nothing."""
+        """End all daemons and programs, and delete the directories."""
         self.phalanx("stop", "--force")
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -137,7 +140,7 @@ def machine():
 
 @pytest.fixture(scope="module")
 def running():
-    """A machine with a head on it, shared by tests that leave it as it is."""
+    """Yield a machine with a running head, shared by tests that leave it unchanged."""
     machine = Machine()
     try:
         machine.address = machine.start_head()

@@ -23,7 +23,7 @@ from tests.warm import popen_in_use
 from phalanx.runtime.daemons.daemon_files import Announcement, daemons
 
 PATIENCE_S = 170
-"""For one command: machines that run tests are slow at times."""
+"""The most seconds that one command may take. Machines that run tests are slow at times."""
 STAND_IN = Path(__file__).parents[2] / "stand_in_ssh.py"
 SITE = Path(pytest.__file__).parents[1]
 """The directory of the packages that Phalanx needs."""
@@ -50,7 +50,7 @@ host = "beta"
 address = "127.0.0.1"
 """
 HERE = f'venv = "{sys.prefix}"'
-"""Software that the machines have already."""
+"""The line of the cluster file for software that the machines already have."""
 
 
 class Lab:
@@ -80,7 +80,7 @@ class Lab:
         self.write(install)
 
     def boot(self, name: str) -> None:
-        """Let a machine be reached from now on."""
+        """Make a machine reachable."""
         (self.hosts / name / "run" / "phalanx").mkdir(mode=0o700, parents=True)
         for path in (self.hosts / name, self.hosts / name / "run"):
             path.chmod(0o700)
@@ -116,7 +116,7 @@ class Lab:
         return str(said)
 
     def daemons(self, name: str) -> dict[str, Announcement]:
-        """The living daemons of a machine, by their kinds."""
+        """Return the living daemons of a machine, by kind."""
         return {one.kind: one for _, one in daemons(str(self.hosts / name / "run" / "phalanx"))}
 
     def job(self, name: str) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def lab_with(install: str) -> Iterator[Lab]:
 
 
 def wheel(directory: Path, build: str) -> Path:
-    """A wheel that brings Phalanx from this checkout; each build has bytes of its own."""
+    """Build a wheel that uses Phalanx from this checkout. The bytes differ for each `build`."""
     path = directory / build / "phalanx-0.2.0-py3-none-any.whl"
     path.parent.mkdir()
     info = "phalanx-0.2.0.dist-info"

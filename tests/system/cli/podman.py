@@ -55,7 +55,7 @@ exec unshare -m sh -c '
 
 
 def why_none() -> str:
-    """Why no podman can be made here; "": it can."""
+    """Return why no podman can be set up here; "" if it can."""
     if os.getuid() != 0:
         return "podman of the packages is tried as root alone"
     missing = [name for name in ("apt-get", "dpkg", "unshare") if find_tool(name) is None]

@@ -1,4 +1,4 @@
-"""A cluster with Slurm's commands before all others on the PATH."""
+"""A cluster whose PATH has Slurm's commands before all others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.warm import popen_in_use
 from phalanx.adapters.slurm.commands.running import COMMANDS, OURS
 
 _PLAIN = re.compile(r"[\w ,.:/=%+-]+")
-"""Lines that a shell takes as they are."""
+"""Matches lines that a shell passes on unchanged."""
 
 
 class SlurmMachine:
@@ -32,10 +32,10 @@ class SlurmMachine:
     def run(
         self, words: Sequence[str], directory: str | os.PathLike[str], given: str = "", **env: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program with these commands on its PATH.
+        """Run a program with Slurm's commands on its PATH.
 
-        One of the commands itself is forked from the warm parent, as all commands of tests are;
-        those that shells and scripts call are the installed files.
+        If the program is one of these commands, it is forked from the warm parent, as all commands
+        of tests are. Shells and scripts call the installed files.
         """
         path = f"{self.commands}:{self.machine.env['PATH']}"
         if words[0] in COMMANDS:
@@ -54,6 +54,6 @@ class SlurmMachine:
     def line(
         self, line: str, directory: str | os.PathLike[str], **env: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a line, through a shell unless it is one plain command."""
+        """Run a line through a shell, or without one if it is one plain command."""
         is_plain = _PLAIN.fullmatch(line) and line.split(maxsplit=1)[0] in COMMANDS
         return self.run(shlex.split(line) if is_plain else ["sh", "-c", line], directory, **env)

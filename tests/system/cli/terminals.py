@@ -37,15 +37,17 @@ class Terminal:
         self.shown = b""
 
     def resize(self, rows: int, columns: int) -> None:
-        """Give the terminal another size, of which the kernel tells who runs there."""
+        """Change the size of the terminal. The kernel signals the change to the processes that run
+        there.
+        """
         fcntl.ioctl(self.side, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
 
     def type(self, text: str) -> None:
-        """Press these keys."""
+        """Type this text."""
         os.write(self.side, text.encode())
 
     def wait_for(self, text: str) -> str:
-        """Read on until it has shown this; all that came until then."""
+        """Read until the terminal has shown `text`; return everything before it."""
         wanted, deadline = text.encode(), time.monotonic() + PATIENCE_S
         while wanted not in self.shown:
             left_s = deadline - time.monotonic()
@@ -61,7 +63,9 @@ class Terminal:
         return seen.decode()
 
     def code(self) -> int:
-        """How the command ended. Its last output is read meanwhile, so that it can."""
+        """Wait for the end of the command and return its exit code. Reads the last output
+        meanwhile, because the command could not end otherwise.
+        """
         deadline = time.monotonic() + PATIENCE_S
         while self.process.poll() is None:
             assert time.monotonic() < deadline, self.shown
@@ -73,7 +77,7 @@ class Terminal:
         return self.process.wait(PATIENCE_S)
 
     def is_restored(self) -> bool:
-        """Whether keys are handled as they were before."""
+        """Whether the terminal handles keys as it did before the command."""
         return termios.tcgetattr(self.side)[:4] == self.before[:4]
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from phalanx.runtime.os.session import started_at
 
 
 def job_pid(path: Path) -> int:
-    """The process that a job's command has written down."""
+    """Return the process id that a job's command has written to a file."""
     return int(eventually(lambda: path.read_text() if path.exists() else "", path.name))
 
 

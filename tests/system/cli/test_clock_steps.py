@@ -29,7 +29,9 @@ def _set():
 
 time.time = _set
 """
-"""Found by every interpreter as `sitecustomize`: a file sets its time.time, and nothing else."""
+"""The code of a `sitecustomize` module, which every interpreter loads: it shifts time.time by the
+number in a file, and changes nothing else.
+"""
 CRON = """
 apiVersion: batch.volcano.sh/v1alpha1
 kind: CronJob
@@ -74,7 +76,7 @@ def clock(machine: Machine, tmp_path: Path) -> Clock:
 
 
 def made(machine: Machine) -> int:
-    """How many jobs the cron job made until now, as its newest one says."""
+    """Return when the newest job of the cron job was due."""
     [row] = machine.ask(ListCrons())
     return round(row.last_scheduled or 0)
 

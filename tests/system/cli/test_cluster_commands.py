@@ -73,7 +73,7 @@ def test_commands_do_what_they_should_although_nobody_reads_what_they_print(mach
 
 
 def _silent(ended):
-    """The exit code of a command that complained about nothing."""
+    """Return the exit code of a command that must print no errors."""
     assert ended.stderr == ""
     return ended.returncode
 
@@ -353,7 +353,9 @@ main()
 
 @pytest.mark.parametrize("how", [(), ("--force",)])
 def test_nothing_that_a_job_has_started_outlives_its_node(machine, tmp_path, how):
-    """With --force all of it did: who would have ended it was killed first."""
+    """With --force all processes that a job had started survived, because the process that would
+    end them was killed first.
+    """
     machine.start_head()
     began = tmp_path / "began"
     os.mkfifo(began)
@@ -409,7 +411,9 @@ def test_a_head_that_was_killed_or_stopped_goes_on_until_it_is_to_forget(machine
 
 
 def _check_damage(machine, address, store):
-    """A store that is gone, or has lost its end, is refused with the way back; no node ends."""
+    """Check that a head refuses a store that is missing or truncated, and names the remedy; no node
+    ends.
+    """
     (node,) = [key for key in machine.daemons() if key != "head"]
     again = ("start", "--head", "--port", address.rpartition(":")[2])
     os.killpg(machine.daemons()["head"].pid, signal.SIGKILL)

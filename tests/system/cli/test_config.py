@@ -32,7 +32,7 @@ def configured(machine: Any, text: str = SMALL) -> Path:
 
 
 def blocked(machine: Any, **env: str) -> Any:
-    """Start in the foreground, and return the process when its daemons serve."""
+    """Run `start --block`, and return its process when its daemons serve."""
     begin = machine.begin(
         "from phalanx.cli import main; main()", "start", "--block", "--num-gpus", "0", **env
     )

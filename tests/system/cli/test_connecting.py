@@ -1,4 +1,6 @@
-"""Where `phalanx.init` connects: the address, PHALANX_ADDRESS, the cluster of this machine."""
+"""The cluster to which `phalanx.init` connects: by an address, by PHALANX_ADDRESS, or the one on
+this machine.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ OWN = "pid:"
 
 
 def connect(machine, *cases):
-    """What `init` makes of each (PHALANX_ADDRESS, address, options)."""
+    """Return the result of `init` for each (PHALANX_ADDRESS, address, options)."""
     ended = machine.python(PROGRAM, json.dumps(cases))
     assert ended.returncode == 0, ended.stderr
     return [json.loads(line) for line in ended.stdout.splitlines()]

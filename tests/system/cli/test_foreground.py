@@ -1,5 +1,6 @@
-"""Commands that stay while their job runs: however they end, the job ends with them, and where it
-has not completed the last line says why."""
+"""Commands that stay in the foreground while their job runs. However such a command ends, its job
+ends with it. If the job has not completed, the last line says why.
+"""
 
 from __future__ import annotations
 

@@ -33,11 +33,11 @@ os.rename(path("new"), path("pids"))
 while True:
     signal.pause()
 """
-"""A program that, once it is asked to end, writes its last state as soon as `go` exists."""
+"""A program that, after it is asked to end, waits for the file `go`, saves its state and ends."""
 
 
 class Saver:
-    """One such program, below a shell that ends by the first signal."""
+    """Runs SAVER below a shell that ends at the first signal."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -56,7 +56,9 @@ class Saver:
         return (self.directory / name).exists()
 
     def saves_after_its_shell(self):
-        """The program is asked to end, its shell is gone, and it goes on."""
+        """Check that the shell ends when both are asked to, and that the program continues and
+        saves.
+        """
         shell, program = self.pids()
         eventually(lambda: self.has("asked"))
         eventually(lambda: is_over(shell))
@@ -131,7 +133,9 @@ def test_a_program_that_has_left_its_shells_session(cluster, saver, name):
 
 
 def test_a_program_that_is_stopped(cluster, saver, name):
-    """It goes on when it is to end: stopped it could not."""
+    """A stopped program is continued when it is asked to end, because it could not end
+    otherwise.
+    """
     _, program = runs(cluster, name, saver)
     os.kill(program, signal.SIGSTOP)
     cluster.done("cancel", name)
@@ -191,7 +195,9 @@ def test_a_step_of_a_job_that_is_cancelled(cluster, saver, name):
 
 
 def test_a_step_whose_command_is_asked_to_end(cluster, saver, name):
-    """It ends what it runs, shows what comes last, and has its code."""
+    """The command of the step ends its programs, shows their last output, and returns the code of
+    the signal.
+    """
     cluster.done("run", "-d", "-n", name, "--grace", "600", "--", "sleep", "1000")
     eventually(lambda: state_of(cluster, name) == "Running")
     with begun(cluster, "step", "--job", name, "--", *saver.alone) as step:

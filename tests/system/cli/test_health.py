@@ -1,4 +1,6 @@
-"""GPUs of a node on real daemons, read from a file: one goes bad, is let pass, is closed, hangs."""
+"""GPUs of a node on real daemons, read from a file: one becomes unhealthy, is accepted by an
+operator, is cordoned, and hangs.
+"""
 
 from __future__ import annotations
 

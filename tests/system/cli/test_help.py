@@ -10,7 +10,7 @@ from phalanx.cli.typer_app import app
 
 
 def texts(command, path="phalanx"):
-    """(where it stands, text) of a command, its options, and all commands below it."""
+    """Yield (place, help text) of a command, of its options, and of all commands below it."""
     yield path, command.help or ""
     for parameter in command.params:
         yield f"{path} {parameter.name}", getattr(parameter, "help", None) or ""
@@ -20,5 +20,7 @@ def texts(command, path="phalanx"):
 
 @pytest.mark.parametrize(("where", "text"), list(texts(typer.main.get_command(app))))
 def test_help_is_shown_as_it_is_written(where, text):
-    """To what prints help a word between two colons may be a picture, one in brackets a colour."""
+    """Rich, which prints the help, takes a word between two colons for an emoji, and one in
+    brackets for a style.
+    """
     assert Text.from_markup(text, emoji=True).plain == text.replace("\\[", "[")

@@ -1,4 +1,4 @@
-"""The resources that jobs used, from the command line; and a head that is killed in between."""
+"""The resources that jobs used, from the command line, also after the head was killed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Jobs, tasks and actors in images by a stand-in for podman, which runs their commands without a
-container: the packages that a container would have elsewhere are used where they are.
+"""Jobs, tasks and actors in images, with a stand-in for podman that runs their commands without a
+container. Packages that a container would have in other places are used from where they are.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ImageMachine(Machine):
         self.env["PHALANX_CONTAINER_TOOL"] = "podman"
 
     def calls(self, kind: str) -> list[str]:
-        """The words of the calls of this kind, oldest first."""
+        """Return the words of podman's calls of this kind, oldest first."""
         calls = (self.tools / "calls").read_text().splitlines()
         return [call for call in calls if call.startswith(f"{kind} ")]
 

@@ -26,7 +26,7 @@ def commands_of(folder: Path) -> dict[str, list[str]]:
 
 @contextlib.contextmanager
 def service(machine: Any, words: list[str]):
-    """One service that is ready, as a manager sees it."""
+    """Yield a service that is ready, as a service manager would see it."""
     path = f"{machine.directory}/notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(path)

@@ -47,8 +47,9 @@ def is_running(machine, name):
 
 
 def test_a_shell_at_a_terminal(cluster):
-    """Its size, also when that changes; Ctrl-C and Ctrl-Z go there; its code comes back, and this
-    terminal is as it was."""
+    """The shell sees the terminal's size, also after a change; it gets Ctrl-C and Ctrl-Z; its exit
+    code is returned, and afterwards this terminal is as before.
+    """
     with terminal(cluster, "run", "--pty", "--name", "tty", *SHELL) as one:
         one.wait_for("$ ")
         one.type("stty size; echo $TERM; tty\r")

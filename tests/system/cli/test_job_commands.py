@@ -181,8 +181,9 @@ def test_without_a_cluster_commands_say_so(machine):
 
 
 def test_a_long_output_is_read_and_a_large_job_is_submitted(cluster, tmp_path, monkeypatch):
-    """Reading was superlinear where lines are long, and a request of more than 200 kB was never
-    sent to its end."""
+    """The time to read grew faster than the length of a line, and a request of more than 200 kB was
+    never sent completely.
+    """
     program = "print('x' * (40 << 20)); print('y')"
     command = json.dumps([sys.executable, "-c", program])
     text = (

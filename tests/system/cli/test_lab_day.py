@@ -51,7 +51,7 @@ DAY = {
     "waits": ("Completed", ["Completed"]),
     "wrong": ("Terminated", ["Terminated"]),
 }
-"""How each job ends, and each of its attempts."""
+"""The state of each job at its end, and the states of its attempts."""
 SWEEP = {
     0: ("Completed", ["Completed"]),
     1: ("Completed", ["Failed", "Completed"]),
@@ -60,7 +60,9 @@ SWEEP = {
     4: ("Failed", ["Failed", "Failed"]),
     5: ("Completed", ["Completed"]),
 }
-"""How its elements do; those of `judge` come after those that have completed."""
+"""The ends of the array tasks of the sweep. Those of `judge` start after those that have
+completed.
+"""
 
 
 class Day:
@@ -74,7 +76,7 @@ class Day:
         self.users: dict[str, str] = {}
 
     def gate(self, name: str) -> str:
-        """The code of a program that waits for `open`."""
+        """Return the code of a program that waits until `name` is opened."""
         return f"until test -e {self.directory}/{name}; do sleep 0.05; done"
 
     def open(self, *names: str) -> None:
@@ -82,7 +84,7 @@ class Day:
             (self.directory / name).touch()
 
     def submit(self, user: str, name: str, body: str, **options: Any) -> None:
-        """A job of this user, whose members say that they begin."""
+        """Submit a job of this user, whose members record their start."""
         says = 'echo "$PHALANX_JOB $PHALANX_TASK-$PHALANX_TASK_INDEX $PHALANX_ATTEMPT"'
         command = f"{says} >> {self._began}; {body}"
         job = phalanx.Job(command, name=name, **{"num_cpus": 0.1, **options})
@@ -91,11 +93,11 @@ class Day:
         self.users[name] = user
 
     def began(self) -> list[tuple[str, ...]]:
-        """(job, member, attempt) of all programs that have begun, in order."""
+        """Return (job, member, attempt) of all programs that have begun, in order."""
         return [tuple(line.split()) for line in self._began.read_text().splitlines()]
 
     def runs(self, *jobs: str) -> bool:
-        """Whether programs of all of these have begun, at least once."""
+        """Whether programs of all these jobs have begun."""
         return set(jobs) <= {job for job, *_ in self.began()}
 
     def states(self) -> dict[str, str]:

@@ -46,7 +46,7 @@ def cluster(running):
 
 @pytest.fixture(scope="module")
 def pid(cluster):
-    """The id of the worker of an actor that has printed a hundred lines."""
+    """Return the process id of the worker of an actor that has printed a hundred lines."""
     ended = cluster.python(PROGRAM)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.split()[-1]

@@ -1,4 +1,6 @@
-"""The use of a running member over time, asked of its node as the page of its job asks."""
+"""The use of a running member over time. The head asks the member's node for it, as for the page of
+the job.
+"""
 
 from __future__ import annotations
 

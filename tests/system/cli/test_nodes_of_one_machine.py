@@ -1,4 +1,4 @@
-"""Two nodes on one machine: what it has is offered once, and each node has a name of its own."""
+"""Two nodes on one machine: its resources are offered once, and each node has its own name."""
 
 from __future__ import annotations
 

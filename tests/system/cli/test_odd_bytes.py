@@ -1,5 +1,6 @@
-"""Bytes that are no UTF-8 block nothing: arguments, variables, directories and scripts reach the
-command as they are. A current directory that was removed is named as such."""
+"""Bytes that are not UTF-8 are harmless: arguments, variables, directories and scripts reach the
+command unchanged. If the current directory was removed, the message says so.
+"""
 
 from __future__ import annotations
 

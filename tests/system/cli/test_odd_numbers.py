@@ -1,4 +1,4 @@
-"""A word that is no number, or a number that nothing can hold, is answered with a sentence."""
+"""A word that is not a number, or a number that is too large, is refused with a sentence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMMANDS = [
 
 
 class Asked(Exception):
-    """The requests that would have gone to the head."""
+    """Keeps the requests that a command would send to the head."""
 
 
 @pytest.fixture(autouse=True)

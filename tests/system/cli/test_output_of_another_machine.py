@@ -17,12 +17,12 @@ from .test_whole_output import memory_peak
 
 LAST, WIDTH = 2_000_000, 99
 MOST_BYTES = 40_000_000
-"""The most memory that any process may take more while the output passes."""
+"""The most bytes by which the memory of any process may grow while the output passes."""
 
 
 @pytest.fixture
 def machines() -> Iterator[tuple[Machine, Machine]]:
-    """The machine of the head and of the command, and the machine of the member."""
+    """Yield the machine with the head, on which the command runs, and the machine of the member."""
     if reason := why_no_hosts():
         pytest.skip(reason)
     network = Network()
@@ -44,7 +44,7 @@ def machines() -> Iterator[tuple[Machine, Machine]]:
 
 
 def peaks(*machines: Machine) -> dict[int, int]:
-    """The most bytes that each process of these machines has had in memory, by process id."""
+    """Return the peak memory of each process of these machines, in bytes, by process id."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -60,7 +60,7 @@ def ray(machine: Machine, *arguments: str, **env: str) -> str:
 
 @pytest.fixture(scope="module")
 def started():
-    """A cluster that `ray start` has started, with its job server."""
+    """Yield a machine with a cluster that `ray start` has started, and its job server."""
     machine = Machine()
     try:
         ports = ("--port", "0", "--dashboard-port", "0")
@@ -243,7 +243,7 @@ def test_logs_are_listed_and_printed(started):
 
 
 def speaking(machine: Machine) -> str:
-    """Listed, an actor that has said something."""
+    """Start an actor that prints something; return its row as `ray list actors` prints it."""
     ended = machine.python(SPEAKER)
     assert ended.returncode == 0, ended.stderr
     return ray(machine, "list", "actors", "--filter", "name=speaker", "--format", "json")

@@ -1,4 +1,4 @@
-"""Machines whose only common secret is the token in Ray's variables."""
+"""Machines that share no secret except the token in Ray's variables."""
 
 from __future__ import annotations
 

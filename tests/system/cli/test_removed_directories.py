@@ -1,4 +1,6 @@
-"""Runtime directories that others remove, or that a program is not told of: clusters are found."""
+"""Clusters are found even if others remove their runtime directory, or if a program's variables do
+not name it.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def answers(machine):
 
 
 def state_of(machine, job):
-    """The job's state; "" while the head's socket is not there again."""
+    """Return the job's state; "" while the head's socket has not been made again."""
     with contextlib.suppress(ConnectionError):
         return machine.jobs()[job]["state"]
     return ""

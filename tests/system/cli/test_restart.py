@@ -1,4 +1,4 @@
-"""`phalanx restart`: other processes of the nodes, and the same jobs."""
+"""`phalanx restart`: the nodes get new processes, and the same jobs continue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def node_of(machine):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", own_address()], ids=["plain", "tls"])
 def test_jobs_go_on_when_the_nodes_of_a_machine_are_restarted(machine, host):
-    """Where other machines can reach the node, its session also has the gateway's certificate."""
+    """If other machines can reach the node, its session also has the gateway's certificate."""
     if not host:
         pytest.skip("this machine has no address but loopback")
     machine.start_head("--num-cpus", "2", "--host", host)
@@ -37,7 +37,9 @@ def test_jobs_go_on_when_the_nodes_of_a_machine_are_restarted(machine, host):
 
 
 def test_an_idle_node_offers_as_much_after_its_restart(machine):
-    """Its former process is not dead yet for the head when the next one joins."""
+    """When the node's next process joins, the head does not yet know that the former one is
+    dead.
+    """
     machine.start_head()
     (before,) = machine.status()["nodes"]
     machine.done("restart")

@@ -36,7 +36,7 @@ squeue -h -j $SLURM_JOB_ID -o %T
 
 
 class Slurm(SlurmMachine):
-    """Called with the words of a command, in the user's home."""
+    """Runs Slurm's command with these words in the user's home."""
 
     def __call__(self, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
         return self.run(words, self.machine.home, given)
@@ -95,7 +95,7 @@ WORDS = [
 
 
 def test_words_reach_a_program_as_they_were_given(slurm):
-    """Rows of a batch script, of a step, and of a job that has no script."""
+    """The words pass through a batch script, a step, and a job without a script."""
     home = Path(slurm.machine.home)
     program = (sys.executable, "-c", "import json, sys; print(json.dumps(sys.argv[1:]))")
     line = f'{shlex.join(program)} "$@"\n'

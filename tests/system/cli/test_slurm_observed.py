@@ -17,7 +17,7 @@ from tests.system.cli.slurm_machine import SlurmMachine
 
 
 class Door(SlurmMachine):
-    """A cluster whose nodes have GPUs, called with a line for a shell."""
+    """A cluster whose nodes have GPUs. A call runs a line in a shell."""
 
     def __init__(self) -> None:
         super().__init__("--num-gpus", "4")
@@ -26,7 +26,7 @@ class Door(SlurmMachine):
         return self.line(line, directory, **env)
 
     def over(self, number: str, directory: Path) -> None:
-        """Wait until the job's account is written down."""
+        """Wait until the job's accounting record is stored."""
         line = f"sacct -nXPj {number} -o State,End"
         eventually(lambda: re.match(r"[A-Z ]+(by \d+)?\|\d", self(line, directory).stdout))
 
@@ -429,7 +429,7 @@ def test_these_commands_come_before_slurms_own(door, tmp_path):
 
 
 def _bin(door: Door) -> str:
-    """A directory in which `phalanx` is, and nothing of Slurm's."""
+    """Return a directory that has the program `phalanx` and none of Slurm's commands."""
     directory = Path(door.machine.home) / "phalanx-alone"
     directory.mkdir(exist_ok=True)
     program = directory / "phalanx"

@@ -1,4 +1,4 @@
-"""How jobs have ended, which elements there are, and where an input ends: as Slurm tells it."""
+"""How jobs ended, which array tasks exist, and where an input ends: all as Slurm reports it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def submitted(slurm, *options, code=0):
 
 
 def ended(slurm, job):
-    """The job, its script and its steps: id and CODE:SIGNAL."""
+    """Return the exit codes of the job, its script and its steps, as id -> CODE:SIGNAL."""
     listed = slurm("sacct", "-nPj", job, "-o", "jobid,exitcode").stdout.split()
     return dict(line.split("|") for line in listed)
 
@@ -155,7 +155,7 @@ def test_what_the_head_refuses_is_an_error_in_the_form_of_slurm(slurm, words):
 
 
 def test_nodes_of_this_machine_have_names_in_every_listing(slurm):
-    """Their address, 127.0.0.1, would be the same on every machine."""
+    """Their address, 127.0.0.1, would not tell them apart from nodes of other machines."""
     names = {row["name"] or row["hostname"] for row in slurm.machine.status()["nodes"]}
     assert set(slurm("sinfo", "-hN", "-o", "%N").stdout.split()) == names
     assert set(slurm("sinfo", "-hs", "-o", "%N").stdout.strip().split(",")) == names

@@ -1,4 +1,6 @@
-"""Tables: a line a row in a pipe, wrapped in a terminal, and nothing in them steers it."""
+"""Tables: one line per row in a pipe, wrapped in a terminal. No cell can send control sequences to
+the terminal.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def copied(machine: Any, name: str) -> str:
-    """A copy of the token's file, as another machine has it."""
+    """Copy the token's file, as to another machine; return the path of the copy."""
     path = f"{machine.directory}/{name}"
     shutil.copy(f"{machine.home}/.phalanx/token", f"{path}.new")
     shutil.move(f"{path}.new", path)

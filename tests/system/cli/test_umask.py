@@ -1,4 +1,6 @@
-"""Files that work makes are as those of whoever submitted it; the daemons' own are private."""
+"""Files that work creates have the permissions that its submitter's umask gives; the daemons' own
+files are private.
+"""
 
 from __future__ import annotations
 

@@ -92,6 +92,6 @@ def test_a_machine_is_installed_and_started_through_a_real_sshd(lab: Lab) -> Non
 
 
 def answers(port: int) -> bool:
-    """Whether something listens there."""
+    """Whether a server listens on this port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,4 +1,4 @@
-"""A head of another version of the protocol than a node that still runs: nothing runs twice."""
+"""A head whose protocol version differs from that of a running node: no work runs twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ messages.PROTOCOL_VERSION = {NEXT}
 
 @pytest.fixture
 def next_release(tmp_path):
-    """The variables under which programs are of the next release, with another protocol."""
+    """Return the variables that make programs use the next release, whose protocol version
+    differs.
+    """
     here = tmp_path / "next"
     here.mkdir()
     (here / "sitecustomize.py").write_text(PATCH.format(here=str(here)))
@@ -32,7 +34,9 @@ def next_release(tmp_path):
 
 
 def begun(machine, path):
-    """Start a job that says where it runs; the process ids of all copies that began so far."""
+    """Start a job. Returns a function that returns the process ids of all copies that have
+    begun.
+    """
     script = f"echo $$ >> {path}; exec sleep 1000"
     machine.done("run", "--detach", "--name", "work", "--", "sh", "-c", script)
 

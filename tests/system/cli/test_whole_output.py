@@ -1,4 +1,6 @@
-"""The output of a command in the foreground: all of it, byte for byte, whoever reads it slowly."""
+"""A foreground command shows the complete output of its job, byte for byte, however slowly it is
+read.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from tests.polling import eventually
 from tests.system.cli.conftest import COMMAND, Machine
 
 LAST, WIDTH = 1_050_000, 99
-"""`seq` prints 105 MB to here: more than its node keeps of the output of a member (64 MiB)."""
+"""Up to LAST, `seq` prints 105 MB: more than a node keeps of a member's output (64 MiB)."""
 NUMBERS = ("--", "sh", "-c", f"seq -f %0{WIDTH}.0f 1 {LAST}; printf end")
 
 

@@ -31,7 +31,7 @@ def podman(tmp_path_factory) -> Podman:
 
 @pytest.fixture
 def run(podman, tmp_path):
-    """Run a program in a directory of its own. Returns what it prints."""
+    """Return a function that runs a program in a new directory and returns its output."""
 
     def run_program(text: str, **variables: str) -> str:
         (tmp_path / "program.py").write_text(BEGIN + text)

@@ -9,7 +9,7 @@ import pytest
 from phalanx.cluster_utils import Cluster
 
 PATIENCE_S = 120
-"""For everything that has to come: machines that run tests are slow at times."""
+"""The most seconds that a test waits for an event. Machines that run tests are slow at times."""
 
 
 @pytest.fixture
@@ -24,8 +24,9 @@ def get():
 
 @pytest.fixture
 def new_cluster():
-    """Makes a cluster with one node for each number of CPUs; this process is its driver, once
-    there are any."""
+    """Return a function that makes a cluster with one node for each number of CPUs. If there are
+    nodes, this process becomes a driver.
+    """
     made = []
 
     def make(*cpus, **options):

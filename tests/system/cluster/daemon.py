@@ -1,4 +1,4 @@
-"""Starts a head or a node as it is told, and ends it with its own standard input."""
+"""Starts a head or a node with the given options, and ends it when its own standard input ends."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Several hosts on this machine, each a network namespace with an address of its own.
+"""Several hosts on this machine, each of them a network namespace with its own address.
 
-They hang on a bridge in a namespace of its own, so nothing here touches this machine's network.
+They are connected to a bridge in a separate namespace, so nothing here changes this machine's
+network.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ IP, TC = find_tool("ip"), find_tool("tc")
 
 
 def why_no_hosts():
-    """The reason why this process cannot make network namespaces; "" where there is none."""
+    """Return why this process cannot make network namespaces; "" if it can."""
     if IP is None or TC is None:
         return "ip or tc is missing: apt-get install iproute2"
     name = f"phx-{os.getpid()}"
@@ -33,7 +34,7 @@ def why_no_hosts():
 
 
 class Network:
-    """A switch, and the hosts that hang on it."""
+    """A switch, and the hosts that are connected to it."""
 
     def __init__(self):
         self.directory = Path(tempfile.mkdtemp(prefix="phx-", dir="/tmp"))
@@ -76,7 +77,7 @@ class Host:
         ip("-n", self.namespace, "link", "set", "eth0", "up")
 
     def cut(self):
-        """Nothing comes in or goes out."""
+        """Disconnect the host from the switch."""
         ip("-n", self.network.switch, "link", "set", self.port, "down")
 
     def heal(self):
@@ -89,7 +90,7 @@ class Host:
         run(TC, "-n", self.network.switch, *where, *shape)
 
     def start(self, kind, **options):
-        """Start a head or a node here; what it announced, as a dict."""
+        """Start a head or a node on this host; return its announcement as a dict."""
         options["temp_dir"] = str(self.directory / "r")
         options["token_file"] = str(self.network.directory / "token")
         process = self.popen("daemon.py", kind, json.dumps(options))
@@ -98,7 +99,7 @@ class Host:
         return json.loads(line)
 
     def popen(self, program, *arguments):
-        """Run one of the programs beside this file; its input and output are pipes."""
+        """Run one of the programs in this folder, with pipes as its input and output."""
         process = subprocess.Popen(
             [
                 present(IP),

@@ -1,6 +1,6 @@
-"""The driver of test_partitions: asks for moments at which the network changes, checks all results.
+"""The driver of test_partitions: it checks all results, and says when the network is to change.
 
-It prints one word a line (what happens next) and goes on when a line comes back.
+It prints one word per line, which names the next change, and continues when it reads a line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def add(a, b):
 
 @phalanx.remote(max_retries=0, num_cpus=1)
 def once(i, folder):
-    """Leaves a mark, and a second one if it ever runs again."""
+    """Leave a mark. A second run leaves a second mark."""
     os.close(os.open(f"{folder}/{i}-{time.time_ns()}", os.O_CREAT | os.O_EXCL))
     time.sleep(0.05)
     return i
@@ -65,7 +65,9 @@ def alive():
 
 
 def submit(first, folder):
-    """Tasks that depend on each other, and some that must not run twice, marked from `first` on."""
+    """Submit tasks that depend on each other, and tasks that must not run twice, whose marks are
+    numbered from `first` on.
+    """
     leaves = [leaf.remote(i) for i in range(TASKS)]
     sums = [add.remote(leaves[i], leaves[(i + 1) % TASKS]) for i in range(TASKS)]
     return sums, [once.remote(first + i, folder) for i in range(ONCE)]

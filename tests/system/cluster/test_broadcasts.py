@@ -1,4 +1,6 @@
-"""A large object that many nodes want at once: they give it on, also when one of them dies."""
+"""A large object that many nodes want at the same time: nodes pass it on, even when one of them
+dies.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def a_large_one():
 
 
 def sources():
-    """From which nodes somebody began to take something, by the beginnings of their ids."""
+    """Return the nodes from which transfers have begun, by the beginnings of their ids."""
     return [e["source"] for e in phalanx.cluster_events() if e["event"] == "PullStarted"]
 
 

@@ -1,4 +1,4 @@
-"""A node that was given up comes back under another id, also when it finds no head just then."""
+"""A node that was declared dead joins again under another id, even if it finds no head at first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder():
 
 @pytest.fixture
 def port():
-    """One at which nothing listens until a head does."""
+    """Yield a port at which nothing listens until a head does."""
     with socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind(("127.0.0.1", 0))

@@ -1,4 +1,6 @@
-"""Files of objects that come and go: their memory is used again, never a reader's."""
+"""Files of objects that are created and deleted: their memory is used again, except what a reader
+still uses.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def both_ends(array):
 
 
 def is_made_in_one_of(inodes, function, get, shared):
-    """Whether a result that is made now is in files that were there before."""
+    """Whether a new result is stored in files that existed before."""
     value = get(function.remote(-1))
     found = {file.inode() for file in os.scandir(shared)} <= inodes
     del value
@@ -77,7 +79,7 @@ class Keeper:
 
 
 def test_what_is_read_stays_as_it_was_while_results_come_and_go(new_cluster, get):
-    """Here, and in another process: a worker writes again only where nobody reads."""
+    """Readers are here and in another process. A worker reuses a file only if nobody reads it."""
     cluster = new_cluster(1)
     shared = cluster.head_node.daemon.session.shared
     keeper = Keeper.remote()

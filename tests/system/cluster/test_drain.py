@@ -1,4 +1,6 @@
-"""A node that drains begins nothing new; what it began, and what was promised there, goes on."""
+"""A node that drains begins no new work; work that it has begun, and work that was promised a place
+there, continues.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def hold(pipe):
 
 @pytest.fixture
 def begin(tmp_path):
-    """Start this many `hold` and wait until they run; (refs, a function that lets them end)."""
+    """Yield a function that starts this many `hold` and waits until they run. It returns their
+    references, and a function that lets them end.
+    """
     opened: list[Any] = []
 
     def begin(count):
@@ -78,7 +82,9 @@ def begin(tmp_path):
 
 
 def open_when_read(pipe):
-    """The pipe's writing end, once the task reads it: before that it cannot be opened."""
+    """Return the writing end of the pipe. It can be opened only after the task has opened the
+    reading end.
+    """
 
     def opened():
         with contextlib.suppress(OSError):

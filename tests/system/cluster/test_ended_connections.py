@@ -49,7 +49,7 @@ class Keeper:
         self.kept.clear()
 
     def slow(self):
-        """A reference to a result that does not come before `finish`."""
+        """Return a reference to a result that is not ready before `finish` is called."""
         return [wait_for.remote(phalanx.get_runtime_context().current_actor)]
 
     def finish(self):
@@ -62,7 +62,7 @@ class Keeper:
         return True
 
     def ask(self, other, value):
-        """An object of `other`, which this actor knows and its caller does not."""
+        """Return an object of `other`, which this actor knows and its caller does not."""
         return phalanx.get(other.put.remote(value))
 
 
@@ -74,7 +74,7 @@ def wait_for(keeper):
 
 @phalanx.remote(num_cpus=0)
 class Both:
-    """Keeps references of another actor, and is cut off from it."""
+    """Holds references to another actor's objects, and can cut its connections."""
 
     def __init__(self, other):
         self.refs = phalanx.get(other.put.remote("theirs"))
@@ -95,7 +95,7 @@ def cut_all():
 
 
 def away(runtime):
-    """Its connections to processes of other nodes."""
+    """Return the connections of this runtime to processes of other nodes."""
     known = [c for c in runtime.connections() if len(c.peer) == PROCESS_ID_BYTES]
     return [c for c in known if not runtime.owner.peers.is_here(c.peer) and not c.is_dialling]
 
@@ -138,7 +138,7 @@ def test_an_owner_keeps_what_borrowers_hold_while_the_way_to_them_is_gone(cluste
 
 
 def test_an_end_that_only_one_side_has_seen_is_told_to_the_other(cluster):
-    """As when the other is never told: its end of the connection stays open."""
+    """The other process is never told that the connection has ended: its end stays open."""
     keeper = on("b")
     before = lent()
     get(keeper.keep.remote([phalanx.put(1)]))
@@ -203,7 +203,9 @@ def test_an_owner_that_died_after_the_way_to_it_ended_is_known_to_be_dead(cluste
 
 
 def test_a_connection_may_begin_with_more_than_a_stranger_may_say(cluster):
-    """Messages posted while it was dialled: a function of 6 MB to a worker not known before."""
+    """While the connection is dialled, a function of 6 MB is queued for a worker that was not known
+    before.
+    """
     large = bytes(6_000_000)
 
     @phalanx.remote(resources={"b": 1}, num_cpus=0, max_retries=0)

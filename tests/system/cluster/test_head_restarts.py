@@ -17,7 +17,7 @@ from phalanx_benchmarks.redis_server import RedisServer
 
 @pytest.fixture
 def store(request, tmp_path):
-    """The address of a store of this kind, with its server if it needs one."""
+    """Yield the address of a store of this kind, with a running server if it needs one."""
     tmp_path.chmod(0o700)
     if request.param == "sqlite":
         yield str(tmp_path / "control.db")

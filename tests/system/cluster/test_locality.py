@@ -1,4 +1,4 @@
-"""Tasks go where their large arguments lie."""
+"""Tasks run where their large arguments are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from phalanx.cluster_utils import Cluster
 
 LARGE, SMALL = 200_000, 1_000
 CPUS = 16
-"""CPUs of each node: enough that idle workers of other tests are no reason to go elsewhere."""
+"""The CPUs of each node: enough that idle workers of other tests do not make tasks run
+elsewhere.
+"""
 
 
 @phalanx.remote(num_cpus=1)
@@ -32,7 +34,9 @@ class Occupant:
 
 @pytest.fixture(scope="module")
 def two():
-    """(here, there, a function that has an array made on one of them)."""
+    """Yield (the id of this node, the id of the other node, a function that makes an array on one
+    of them).
+    """
     cluster = Cluster()
     here = cluster.add_node(num_cpus=CPUS, resources={"here": 9})
     there = cluster.add_node(num_cpus=CPUS, resources={"there": 9})

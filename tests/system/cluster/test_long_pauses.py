@@ -1,4 +1,4 @@
-"""A node that stands still for longer than the head waits begins nothing more when it goes on."""
+"""A node that is stopped for longer than the head waits begins no more work when it continues."""
 
 from __future__ import annotations
 

@@ -14,8 +14,9 @@ import phalanx
 
 @pytest.fixture
 def kept(new_cluster):
-    """The driver's own node, and one whose commands outlive it: the cluster, and a function that
-    starts the next process of that node."""
+    """Return a cluster with the driver's own node, and a function that starts a node whose commands
+    outlive it. The function also starts that node's next process.
+    """
     cluster = new_cluster(1, limits={"restart_s": 120.0})
     options = {"num_cpus": 4, "num_gpus": 2, "resources": {"there": 32}}
 
@@ -38,7 +39,9 @@ def is_over(job):
 
 
 def kill(cluster, node):
-    """As the machine does when it is short of memory: the node, and all processes of its group."""
+    """Kill the node and all processes of its process group, as the kernel does when memory is
+    short.
+    """
     cluster.remove_node(node, allow_graceful=False)
 
 

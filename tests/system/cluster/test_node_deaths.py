@@ -1,4 +1,4 @@
-"""Nodes are killed while work runs: everything promised comes true."""
+"""Nodes are killed while work runs: every promise is kept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phalanx import exceptions as errors
 
 LEAVES = 2000
 LARGE = 30_000
-"""Values of an array that is not sent inline."""
+"""The length of an array that is too large to be sent inline."""
 
 
 @phalanx.remote(max_retries=-1)
@@ -36,7 +36,9 @@ class Doubler:
 def test_nodes_killed_at_random_under_tasks_that_depend_on_each_other_and_actors(
     new_cluster, get, seed
 ):
-    """5,000 tasks, large and small values, 20 actors; a node goes whenever a tenth is done."""
+    """5,000 tasks with large and small values, and 20 actors. A node is killed after each tenth of
+    the tasks.
+    """
     rng = random.Random(seed)
     cluster = new_cluster(1, 1, 1, 1)
     actors = [Doubler.remote() for _ in range(20)]
@@ -123,7 +125,9 @@ def test_what_a_group_lost_with_a_node_is_placed_anew(new_cluster, get):
     eventually(lambda: placement_group_table(group)["state"] == "RESCHEDULING")
 
     def ready_that_waits():
-        """The nodes hear of it one after another; who has heard waits."""
+        """Return a `ready` that waits; None if the driver's node does not yet know that the group
+        is incomplete. The nodes learn it one after another.
+        """
         asked = group.ready()
         get(leaf.options(scheduling_strategy=PlacementGroupSchedulingStrategy(group)).remote(1))
         return asked if phalanx.wait([asked], timeout=0)[0] == [] else None

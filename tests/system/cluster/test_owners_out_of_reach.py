@@ -1,4 +1,4 @@
-"""Owners on other nodes to which no way leads for a moment: their readers wait."""
+"""Owners on other nodes that cannot be reached for a moment: their readers wait."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Between:
 
 @pytest.fixture
 def stop_gateway(cluster):
-    """Stops the gateway of node b; goes on when the function that it gives is called."""
+    """Stop the gateway of node b; yield the function that continues it."""
     (node,) = [n for n in cluster.list_all_nodes() if resources_of(n).get("b")]
     (gateway,) = [p for p in psutil.Process(node.pid).children() if p.name() == "phalanx-gateway"]
     gateway.suspend()
@@ -65,7 +65,9 @@ def resources_of(node):
 
 @pytest.fixture
 def refuse(monkeypatch):
-    """refuse(*statuses): so end the next dials of this driver; the list of what is left."""
+    """Return a function `refuse(*statuses)`: it makes the next dials of this driver end with these
+    statuses, and returns the list of those that are left.
+    """
     dial = gate.request_dial
 
     def refuse(*statuses):

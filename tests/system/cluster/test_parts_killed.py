@@ -23,7 +23,7 @@ FORK_SERVER = "its fork server was killed and is started again"
 
 @pytest.fixture
 def cluster(new_cluster):
-    """The driver's own node, and a second one that does the work."""
+    """Return a cluster with the driver's own node, and a second node that does the work."""
     made = new_cluster(1)
     made.add_node(num_cpus=2, resources={"there": 8})
     return made
@@ -34,7 +34,7 @@ def kill(pid):
 
 
 def kill_fork_server(node):
-    """Returns once there is another one."""
+    """Kill the fork server of a node. Returns when another one runs."""
     before = fork_server_of(node.pid)
     kill(before)
     eventually(lambda: fork_server_of(node.pid) != before, "another fork server")

@@ -1,4 +1,6 @@
-"""Processes are stopped and go on: what others did in time meanwhile counts as done in time."""
+"""Processes are stopped and continued: messages that others sent in time meanwhile count as in
+time.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ GATEWAY = "phalanx-gateway"
 
 @contextlib.contextmanager
 def stopped(pid):
-    """These processes stand still meanwhile."""
+    """Stop this process while the block runs."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -33,7 +35,7 @@ def stopped(pid):
 
 @phalanx.remote
 def nap(seconds):
-    """Work of a worker that is not stopped, which takes so long."""
+    """Run for this many seconds, on a worker that is not stopped."""
     end = time.monotonic() + seconds
     while (left_s := end - time.monotonic()) > 0:
         time.sleep(left_s)
@@ -51,7 +53,7 @@ class Counter:
 
 
 def _named(pid, name):
-    """The child process of this name, as the system lists it."""
+    """Wait for a child process of this name, as the kernel lists it; return its pid."""
 
     def find():
         for child in children_of(pid):
@@ -65,7 +67,9 @@ def _named(pid, name):
 
 @pytest.fixture
 def busy(new_cluster, get, tmp_path, request):
-    """Two nodes with an actor and a job, and a look at what became of them."""
+    """Return two nodes with an actor and a job, and a function that checks that both are
+    unharmed.
+    """
     cluster = new_cluster(2, 2, limits=request.param)
     counter = Counter.remote()
     assert get(counter.add.remote()) == 1

@@ -1,4 +1,4 @@
-"""examples/selector.py: on twelve nodes, who goes where, on which GPUs, and with which ports."""
+"""examples/selector.py on twelve nodes: the node, the GPUs and the ports of each member."""
 
 from __future__ import annotations
 

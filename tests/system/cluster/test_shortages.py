@@ -1,4 +1,4 @@
-"""A node that has run out of something starts no commands, and that is no fault of their jobs."""
+"""A node that has run out of a resource starts no commands, and their jobs are not blamed."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Machine:
         )
 
     def daemon(self, kind: str) -> int | None:
-        """The pid of the living daemon of this kind."""
+        """Return the pid of the living daemon of this kind; None if there is none."""
         for path in self.run_directory.glob("phalanx/*/daemon"):
             with contextlib.suppress(OSError, ValueError):
                 found = json.loads(path.read_text())

@@ -1,4 +1,6 @@
-"""Listings of a cluster of real nodes: all owners' tasks, dead owners', nodes that are silent."""
+"""Listings of a cluster of real nodes: tasks of all owners, also of dead ones, and nodes that do
+not answer.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ def leaf():
 
 @phalanx.remote(num_cpus=0)
 def tree():
-    """Starts tasks of its own: this worker is their owner."""
+    """Start tasks, so that this worker becomes their owner."""
     here = NodeAffinitySchedulingStrategy(phalanx.get_runtime_context().get_node_id(), soft=False)
     return phalanx.get([leaf.options(scheduling_strategy=here).remote() for _ in range(3)])
 
@@ -185,8 +187,9 @@ def stop(pid):
 
 
 def known_without(pid, filters):
-    """How many tasks are known while this process alone answers nothing; 0 where another process
-    was late too."""
+    """Return how many tasks are listed while only this process does not answer; 0 if another
+    process was late, too.
+    """
     stop(pid)
     try:
         with pytest.raises(StateQueryError) as missing:

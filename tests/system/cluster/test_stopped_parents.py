@@ -1,6 +1,4 @@
-"""Work that stops its parent with SIGSTOP: how the work ends is known all the same, and its place
-is free afterwards.
-"""
+"""Work that stops its parent with SIGSTOP: its end is still reported, and its place is freed."""
 
 from __future__ import annotations
 
@@ -21,7 +19,9 @@ STOP = "kill -STOP $PPID"
 
 @pytest.fixture
 def cluster(new_cluster):
-    """The driver's own node, and one for the work, whose commands end with it or outlive it."""
+    """Return a cluster with the driver's own node, and a node for the work, whose commands end with
+    it or outlive it.
+    """
 
     def make(*, keeps=False):
         cluster = new_cluster(1, limits={"restart_s": 120.0})

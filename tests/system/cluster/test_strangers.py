@@ -54,14 +54,16 @@ class Echo:
 
 
 def daemons(cluster):
-    """Head and nodes with the helpers that they keep: gateways and fork servers, no workers."""
+    """Return the head and nodes with their helper processes (gateways and fork servers), without
+    workers.
+    """
     roots = [cluster._head.process.pid, *(node.pid for node in cluster.list_all_nodes())]
     for root in map(psutil.Process, roots):
         yield from (root, *root.children())
 
 
 def listening(cluster):
-    """(host, port) of each TCP socket that a process of the cluster listens on."""
+    """Return (host, port) of each TCP socket on which a process of the cluster listens."""
     found = set()
     for daemon in daemons(cluster):
         for process in (daemon, *daemon.children(recursive=True)):
@@ -133,7 +135,7 @@ def test_what_lies_on_disk_is_the_users_own(new_cluster):
 
 
 def test_heads_and_nodes_open_no_pickle(new_cluster, get, tmp_path, monkeypatch):
-    """Workers and drivers do, of processes of their own job; the daemons never."""
+    """Workers and drivers unpickle data from processes of their own job; daemons never do."""
     (tmp_path / "sitecustomize.py").write_text(GUARD)
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     monkeypatch.setenv("PYTHONPATH", path)

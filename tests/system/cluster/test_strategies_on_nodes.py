@@ -1,4 +1,4 @@
-"""Where tasks, actors and bundles go on several real nodes, and what is said when nowhere."""
+"""Where tasks, actors and bundles go on several real nodes, and the message if they fit nowhere."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ NAMES = ("a", "b", "c")
 
 @pytest.fixture(scope="module")
 def nodes():
-    """Three nodes: name -> node id. This process is a driver on "a". Sixteen CPUs each, so that
-    idle workers of other tests fill none."""
+    """Yield the ids of three nodes by name. This process is a driver on "a". Each node has sixteen
+    CPUs, so that idle workers of other tests fill none.
+    """
     cluster = Cluster()
     slots = dict.fromkeys(("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"), 4.0)
     ids = {
@@ -53,7 +54,9 @@ class Place:
 
 @pytest.fixture
 def settle(nodes):
-    """Runs a task and makes an actor with these options; the names of the nodes they ran on."""
+    """Return a function that runs a task and an actor with these options, and returns the names of
+    their nodes.
+    """
     names = {node_id: name for name, node_id in nodes.items()}
 
     def settle(**options):

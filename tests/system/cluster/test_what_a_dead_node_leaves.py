@@ -32,7 +32,7 @@ class Owner:
 
 @pytest.fixture
 def cluster(new_cluster):
-    """This driver's node, one more, and one to be killed."""
+    """Return a cluster with this driver's node, one more node, and one to be killed."""
     made = new_cluster(1)
     made.victim = made.add_node(num_cpus=1, resources={"there": 10})
     made.add_node(num_cpus=1)
@@ -75,7 +75,7 @@ def content_of(path):
 def test_processes_of_jobs_end_with_a_node_that_is_killed_and_with_the_cluster(
     new_cluster, tmp_path
 ):
-    """The job's shell waits for a process of its own, which has another parent in the end."""
+    """The job's shell waits for a child process, which gets another parent when the shell dies."""
     cluster = new_cluster(1)
     victim = cluster.add_node(num_cpus=1, resources={"there": 1})
     pids = []

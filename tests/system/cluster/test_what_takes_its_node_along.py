@@ -1,4 +1,6 @@
-"""Work that kills the processes of its node: it ends itself, and of nodes two pay at the most."""
+"""Work that kills the processes of its node: the work itself ends, and at most two nodes are
+lost.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ PARENT = "its parent process was killed, most likely by itself"
 
 
 def _dead(count):
-    """The rows of the dead nodes, once there are that many."""
+    """Wait for this many dead nodes; return their rows."""
 
     def find():
         rows = [row for row in list_nodes() if row.state == "DEAD"]
@@ -37,7 +39,9 @@ def _all_live(cluster):
 
 @pytest.fixture
 def cluster(new_cluster):
-    """The driver's own node, which takes none of this work, and three that do."""
+    """Return a cluster with the driver's own node, which takes none of this work, and three that
+    do.
+    """
     made = new_cluster(1)
     for _ in range(3):
         made.add_node(num_cpus=1, resources={"victim": 1})
@@ -46,7 +50,9 @@ def cluster(new_cluster):
 
 @pytest.fixture
 def small(new_cluster):
-    """The driver's own node, and one more, with room for killers and neighbours."""
+    """Return a cluster with the driver's own node, and one more with room for killers and
+    neighbours.
+    """
     made = new_cluster(1)
     made.add_node(num_cpus=1, resources={"victim": 3})
     return made
@@ -137,7 +143,7 @@ def test_a_member_of_a_gang_that_kills_its_parent_fails_its_gang(small, get):
 
 
 def node_above():
-    """The node's own process."""
+    """Return the pid of the node's own process."""
     found = os.getppid()
     while Path(f"/proc/{found}/comm").read_text().strip() != "phalanx-node":
         found = int(Path(f"/proc/{found}/stat").read_text().rpartition(")")[2].split()[1])

@@ -81,7 +81,7 @@ def test_the_gradient_agrees_with_differences(seed):
 
 
 def _scores(vector, shape, pixels):
-    """The network once more, written out, so that a mistake is not made twice."""
+    """Compute the network's scores with separate code, so that both do not share a mistake."""
     first, second = shape.hidden, shape.hidden // 2
     sizes = [64 * first, first, first * second, second, second * 10, 10]
     w1, b1, w2, b2, w3, b3 = np.split(vector, np.cumsum(sizes)[:-1])

@@ -51,14 +51,18 @@ def running_machine():
 
 @pytest.fixture
 def machine(running_machine):
-    """All of it: gangs of the test before may end a moment after their results are there."""
+    """Return the machine with all its resources free. Gangs of an earlier test may end a moment
+    after their results.
+    """
     eventually(none_left, "the end of all gangs of the test before")
     return running_machine
 
 
 @pytest.fixture
 def new_cluster():
-    """Makes a cluster with one node for each set of options; this process is its driver."""
+    """Return a function that makes a cluster with one node for each set of options; this process
+    becomes a driver.
+    """
     made = []
 
     def make(*nodes, **options):

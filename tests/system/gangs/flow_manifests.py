@@ -1,4 +1,4 @@
-"""Manifests of flows and of what they are made from, and how they are."""
+"""Manifests of flows and of their templates, and the states of both."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import time
 
 
 class Notes:
-    """The file in which members write a line for every start, and for every end that they see."""
+    """The file in which each member writes a line at its start and at its end."""
 
     def __init__(self, path):
         self.path = str(path)
@@ -28,7 +28,7 @@ class Notes:
             return [json.loads(line) for line in file if line.endswith("\n")]
 
     def running(self):
-        """Those that have begun, and did not end since, by their processes."""
+        """Return the lines of the starts that have no end yet, by process."""
         begun = {}
         for line in self.read():
             if line["what"] == "begin":
@@ -39,7 +39,9 @@ class Notes:
 
 
 def play(notes, marks, fact, least, seconds):
-    """A member: waits for this many of its gang, works a little, and ends; on SIGTERM at once."""
+    """Run as a member: wait for this many members of the gang, work for a while, and end; on
+    SIGTERM end immediately.
+    """
 
     def end(*_):
         notes.write(**fact, what="end")
@@ -56,7 +58,7 @@ def play(notes, marks, fact, least, seconds):
 
 
 def main(path, marks, name, least, seconds):
-    """The command of a job's member."""
+    """Run as the command of a job's member."""
     env = os.environ
     fact = {
         "gang": name, "rank": int(env["PHALANX_TASK_INDEX"]),

@@ -32,12 +32,13 @@ os.rename(sys.argv[1] + ".new", sys.argv[1])
 held = bytearray(os.urandom(1) * (int(sys.argv[2]) << 20))
 time.sleep(1000)
 """
-"""A daemon as the books have it: twice forked, in a session of its own; it leaves its pid in a
-file."""
+"""A daemon as textbooks write it: forked twice, in its own session. It writes its pid to a file."""
 
 
 def start_daemon(path, mib=0):
-    """The body of a task, or of a member of a job."""
+    """Start a daemon, as a task or a member of a job; return its pid, or 0 if it has not written
+    the pid yet.
+    """
     subprocess.run([sys.executable, "-c", DAEMON, path, str(mib)], check=True)
     return int(open(path).read()) if os.path.exists(path) else 0
 
@@ -115,7 +116,9 @@ def test_a_daemon_counts_against_the_memory_limit_of_its_job(machine, tmp_path):
 
 
 def test_what_left_its_session_counts_with_those_below_it():
-    """The meter by itself: here nobody is a subreaper but the parent that lives."""
+    """Tests the meter alone: no process here is a subreaper, so the child keeps its living
+    parent.
+    """
     program = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
     child = (
         "import os, sys; os.setsid(); held = os.urandom(1) * (80 << 20);"
@@ -136,7 +139,7 @@ def test_what_left_its_session_counts_with_those_below_it():
 
 @pytest.mark.parametrize("part", ["driver", "node"])
 def test_no_daemon_outlives_the_session(tmp_path, part):
-    """However it ends: in order, or by the end of a part that nobody expected."""
+    """The session ends in order, or through the death of one part."""
     program = f"""
 import os, sys, subprocess, time
 import phalanx

@@ -38,7 +38,7 @@ phalanx.get(refs, timeout=300)
 
 @phalanx.remote
 def hold(begun, over):
-    """Keep CPUs until a file says that it is over, as all drivers then have tasks that wait."""
+    """Hold CPUs until a file exists, so that by then all drivers have tasks that wait."""
     begun.touch()
     while not over.exists():
         time.sleep(0.01)

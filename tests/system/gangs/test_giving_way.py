@@ -1,4 +1,4 @@
-"""Gangs that wait get room from drivers' ordinary tasks, in the order of priorities and queues."""
+"""Waiting gangs get room from ordinary tasks of drivers, in the order of priorities and queues."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ def member():
 
 @contextlib.contextmanager
 def flood(**options):
-    """More tasks than the machine can do, however long the block takes: all CPUs are busy with
-    them, and others take the places of those that end."""
+    """Keep all CPUs busy with more tasks than the machine can run while the block runs: each task
+    that ends is replaced.
+    """
     over = threading.Event()
 
     def made(count):
@@ -92,7 +93,7 @@ def claim(node, cpus, *, group=b"gang", queue="", priority=0, seconds=2.0):
 
 
 def busy(cpus=4, **options):
-    """A node all of whose CPUs one owner's tasks hold, who wants more."""
+    """Return a node on which tasks of one owner hold all CPUs, and the owner wants more."""
     node = Node(CPU=cpus)
     node.want("a", count=cpus + 5, **options)
     node.now += LONGEST_HOLD_S * 2

@@ -1,4 +1,4 @@
-"""A job has a clean environment, and what its submitter named."""
+"""A job gets a clean environment, plus the variables that its submitter named."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def test_secrets_stay_with_the_node():
 
 @pytest.mark.parametrize("path", [None, "/own", "/own:/more"])
 def test_what_lies_beside_us_is_on_the_path_of_our_processes_alone(monkeypatch, path):
-    """A job's Python may be another one, which could not import what is installed with us."""
+    """A job may use another Python, which could not import the packages that are installed with
+    Phalanx.
+    """
     if path is None:
         monkeypatch.delenv("PYTHONPATH", raising=False)
     else:

@@ -47,7 +47,7 @@ def states(job):
 
 
 def until(room, word):
-    """Shell that says a word and waits for another."""
+    """Return shell code that leaves a mark and waits for another one."""
     path = shlex.quote(str(room.path))
     return f"touch {path}/{word}; while [ ! -e {path}/go ]; do sleep 0.05; done"
 

@@ -1,4 +1,4 @@
-"""Commands that use more memory than they may are ended, and it is said why."""
+"""Commands that use more memory than allowed are ended, with the reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def holding():
-    """Start a program that shares this many MiB with this many children, in its own session."""
+    """Start a program in its own session that shares this many MiB with this many children."""
     started = []
 
     def start(mib, children):

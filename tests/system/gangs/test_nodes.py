@@ -75,7 +75,7 @@ def test_waiting_and_running_gangs_outlive_the_head(new_cluster, get, room, tmp_
 
 
 def hold(room, word):
-    """Shell that says a word and waits for another."""
+    """Return shell code that leaves a mark and waits for another one."""
     return f"touch {room.path}/{word}; while [ ! -e {room.path}/go ]; do sleep 0.1; done"
 
 

@@ -27,7 +27,7 @@ def no_queues_left(machine):
 
 @phalanx.remote
 def hold(room, name="there", until="go"):
-    """Waits for a word; with SIGTERM it says so and ends."""
+    """Leave a mark and wait for another one; on SIGTERM leave a mark and end."""
     rank = os.environ["RANK"]
 
     def warned(*_):
@@ -141,7 +141,7 @@ def test_tasks_of_a_queue_that_is_deleted_later_fail(machine, get):
     phalanx.delete_queue("lab")
 
     def fails():
-        """The worker that did the first is given back a moment later."""
+        """Whether the queue is gone. The worker of the first call is given back a moment later."""
         try:
             return get(bound.remote()) != 1
         except QueueUnavailableError as error:
@@ -194,7 +194,7 @@ def test_a_queue_takes_no_more_than_its_capability(machine, get, room):
 
 @phalanx.remote
 def says_who_came_before(room, name, other):
-    """Whether the other gang had begun by then."""
+    """Leave a mark; return whether the other gang had begun by then."""
     room.say(f"{name}-{os.environ['RANK']}")
     return room.hears(f"{other}-0")
 

@@ -1,4 +1,6 @@
-"""Random runs in which members and whole nodes are killed; what everybody wrote down is checked."""
+"""Random runs in which members and whole nodes are killed. The records of all members are
+checked.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from .conftest import none_left
 from .playing import Notes, play
 
 GPUS = 4
-"""CPUs of each node."""
+"""The GPUs of each node."""
 
 
 @phalanx.remote(num_gpus=1, num_cpus=0, max_retries=-1)
@@ -106,7 +108,7 @@ class Run:
         eventually(lambda: self.ends() >= count or self.is_over())
 
     def trouble(self, member_kills, node_kills):
-        """Kill, each time after some more members have ended."""
+        """Kill members and nodes in random order, each after a few more members have ended."""
         todo = [self.kill_member] * member_kills + [self.kill_node] * node_kills
         self.rng.shuffle(todo)
         for kill in todo:
@@ -128,7 +130,9 @@ class Run:
 
 
 def spans(lines):
-    """(begin, end, facts) of every start of a member; a process starts many, one at a time."""
+    """Yield (begin, end, facts) of every run of a member. A process runs many members, one at a
+    time.
+    """
     begun = {}
     for line in lines:
         if line["what"] == "begin":
@@ -141,13 +145,13 @@ def spans(lines):
 
 
 def assert_apart(held, what):
-    """No two of these overlap."""
+    """Fail if two of these periods overlap."""
     for (_, end, one), (begin, _, other) in itertools.pairwise(sorted(held)):
         assert begin >= end, f"{what}: {one} and {other} at once"
 
 
 def check(run):
-    """Nobody shared a device or a port, and nothing began in part."""
+    """Check that no device or port was shared, and that no gang began in part."""
     found = list(spans(sorted(run.notes.read(), key=lambda line: line["at"])))
     devices: dict[Any, list[Any]] = {}
     ports: dict[int, dict[str, list[Any]]] = {}

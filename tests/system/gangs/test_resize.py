@@ -1,4 +1,4 @@
-"""Jobs that get another size while they run or wait."""
+"""Jobs that are resized while they run or wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def nothing_left(machine):
 
 
 def hold(room, **options):
-    """A job whose members say their index, attempt and rank, and wait."""
+    """Submit a job whose members record their index, attempt and rank, and wait; return its
+    handle.
+    """
     command = (
         f"touch {room.path}/$PHALANX_TASK_INDEX.$PHALANX_ATTEMPT.$RANK; "
         f"while [ ! -e {room.path}/go ]; do sleep 0.05; done"

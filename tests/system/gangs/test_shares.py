@@ -41,7 +41,7 @@ def recorded():
 
 
 def running(rows):
-    """How many members of each queue hold a place, after each row that tells of a place given."""
+    """Yield how many members of each queue hold a place, after each row of a placement."""
     count: dict[Any, Any] = {}
     for row in rows:
         queue = row["queue"]
@@ -53,7 +53,7 @@ def running(rows):
 
 
 def brief(row):
-    """The time, the event and the places of a gang in a row of the history."""
+    """Return a short text of a row of the history: time, event, queue, gang and members."""
     members = row.get("members") or [index for index, *_ in row.get("places", ())]
     return f"{row['at']:.3f} {row['event']} {row['queue']} {row['gang']} {members}"
 
@@ -110,7 +110,7 @@ def test_two_queues_of_weights_2_and_1_share_in_that_measure_while_both_are_busy
 
 
 def command(room, word):
-    """Shell that says a word and waits for another; with SIGTERM it ends."""
+    """Return shell code that leaves a mark and waits for another one; on SIGTERM it ends."""
     return f"touch {room.path}/{word}-$RANK; while [ ! -e {room.path}/go ]; do sleep 0.05; done"
 
 

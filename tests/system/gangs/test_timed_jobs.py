@@ -59,7 +59,7 @@ def test_without_a_limit_there_is_no_end(machine):
 
 
 def test_a_signal_comes_before_the_end(machine):
-    """It is due at once, and nobody handles it."""
+    """The signal is due immediately, and the command does not handle it."""
     job = run(["sleep", "1000"], time="1h", signal="USR1@7200")
     assert job.wait(PATIENCE_S) == "Failed"
     assert "SIGUSR1" in job.status().reason

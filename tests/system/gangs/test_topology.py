@@ -1,4 +1,6 @@
-"""Gangs that are to be close: on one node, or within a declared network domain."""
+"""Gangs whose members must be close to each other: on one node, or within a declared network
+domain.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def listed():
 class Leaves(NamedTuple):
     cluster: Cluster
     leaf_of: dict[str, str]
-    """By the ids of nodes."""
+    """The leaf of each node, by the node's id."""
 
 
 @pytest.fixture(scope="module")

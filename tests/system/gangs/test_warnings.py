@@ -1,4 +1,4 @@
-"""Receivers of the signal before the end: real processes, a shell and its descendants."""
+"""The processes that get the signal before the end: a real shell and its descendants."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ while not os.path.exists("end"):
 
 @pytest.fixture
 def command(tmp_path):
-    """Starts a command in a directory of its own, and waits until it is ready."""
+    """Yield a function that starts a command in a test directory and waits until the command is
+    ready.
+    """
     started = []
 
     def start(*argv):
@@ -70,7 +72,7 @@ def test_or_the_shell_alone(command, tmp_path):
 
 @pytest.mark.parametrize("argv", [(), ("sh", "-c", 'exec "$0" "$@"')], ids=["itself", "by a shell"])
 def test_a_program_gets_it_with_all_that_it_started(command, tmp_path, argv):
-    """Also one that a shell has become."""
+    """The program may have replaced a shell."""
     process = command(*argv, sys.executable, "-c", PYTHON)
     signal_command(process.pid, signal.SIGUSR1, "started")
     eventually((tmp_path / "leader").exists)

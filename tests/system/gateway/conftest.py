@@ -1,4 +1,4 @@
-"""Nodes with real gateways, ended after each test: well, and without a word on standard error."""
+"""Nodes with real gateways. Each test fails if a gateway ends early or writes to standard error."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tests.system.gateway.world import Node, new_token
 
 @pytest.fixture
 def place():
-    """A short directory: the paths of sockets are limited."""
+    """Yield a directory with a short path, because the paths of sockets are limited."""
     with tempfile.TemporaryDirectory(prefix="gw", dir="/tmp") as path:
         yield path
 
 
 @pytest.fixture
 def start(place):
-    """Makes nodes that share a token and know each other."""
+    """Yield a function that makes nodes that share a token and know each other."""
     token = new_token(place)
     nodes = []
 

@@ -16,7 +16,7 @@ from phalanx.runtime.daemons.personal_token import PersonalToken, new_token
 from phalanx.runtime.daemons.remote import connected, exactly
 
 NO_TOKEN = "phx_" + "A" * 43
-"""The token of no cluster."""
+"""A token that belongs to no cluster."""
 
 
 class Place:
@@ -38,7 +38,9 @@ class Place:
         self.head.channel.send(Admit(token.id, target or self.target, host, port))
 
     def come(self, token: PersonalToken, target: bytes | None = None) -> tuple[socket.socket, int]:
-        """A client that has proved its token and named a driver; the gateway's answer."""
+        """Connect a client that proves its token and names a driver; return the socket and the
+        gateway's answer.
+        """
         host, port = self.head.address
         sock = connected(host, port, token, LIMIT_S, role=Role.CLIENT_DRIVER)
         sock.settimeout(LIMIT_S)

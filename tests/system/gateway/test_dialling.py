@@ -25,7 +25,7 @@ MANY = os.urandom(1 << 20)
 
 
 def talk(one, other):
-    """Bytes pass both ways, and ends are seen."""
+    """Check that bytes pass both ways, and that each side sees the other's end."""
     one.sendall(b"there")
     assert receive_exactly(other, 5) == b"there"
     other.sendall(MANY[: 1 << 16])

@@ -1,4 +1,6 @@
-"""A port scan: whoever has no token reaches nobody, whatever he sends, and costs nothing."""
+"""A port scan: a client without the token reaches no process, whatever it sends, and uses few
+resources.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ PROBES = {
 
 
 def strange(node, data, source):
-    """Send it all and say that there is no more; (seconds, what came back)."""
+    """Send all data and close that direction. Returns (seconds, the bytes that came back)."""
     came = b""
     began = time.monotonic()
     with socket.create_connection(node.address, LIMIT_S, (source, 0)) as sock:
@@ -86,7 +88,7 @@ def strange(node, data, source):
 
 
 def mutated(data):
-    """A few bytes changed, one cut out, or none."""
+    """Return the data with up to three bytes changed, and at times one byte removed."""
     changed = bytearray(data)
     for _ in range(RANDOM.randrange(4)):
         changed[RANDOM.randrange(len(changed))] = RANDOM.randrange(256)
@@ -153,11 +155,12 @@ STRANGERS = {
 
 @pytest.mark.parametrize("count", [40, 3 * AT_ONCE_OF_ADDRESS])
 def test_a_friend_is_let_in_whatever_strangers_of_its_address_do(start, count):
-    """A stranger with an account on the machine has its owner's address, 127.0.0.1. Once, twenty
-    failures there refused the address for a minute, and everybody who holds the token with it.
+    """A stranger with an account on the machine has the same address as the cluster's owner,
+    127.0.0.1. In an earlier version, twenty failures from there refused the address for a minute,
+    also to everybody who holds the token.
 
-    Each kind of stranger is at a gateway of its own, and all at once, because each failure is
-    answered a second late.
+    Each kind of stranger uses a gateway of its own. All run at the same time, because each failure
+    is answered a second late.
     """
     nodes = start(len(STRANGERS), know=False)
 
@@ -188,7 +191,9 @@ def test_a_friend_is_let_in_while_more_strangers_wait_than_may(node):
 
 
 def let_in(node, token):
-    """A friend's handshake: whether it is told that there is no such process, as friends are."""
+    """Whether a holder of the token gets past the handshake: it is told that the process does not
+    exist, which strangers are not told.
+    """
     side = hello(token)
     with socket.create_connection(node.address, LIMIT_S) as sock:
         sock.sendall(side.hello)
@@ -228,7 +233,9 @@ def test_another_version_hears_ours(node):
 
 
 def test_what_a_friend_asks_is_bounded_too(start, node):
-    """A holder of the token that breaks the rules of transfers loses the connection, no more."""
+    """If a holder of the token breaks the rules of transfers, it loses its connection, and nothing
+    else happens.
+    """
     token = cluster_token.read(node.token_file)
     requests = [
         b"../../../../etc/passwd".ljust(GET_BYTES, b"\x00"),

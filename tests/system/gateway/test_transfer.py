@@ -24,7 +24,7 @@ _counts = itertools.count(1)
 
 
 def put(node, size, directory=None):
-    """(name, digest) of a new object on the node."""
+    """Write a new object on the node; return (name, digest)."""
     name = f"{secrets.token_hex(16)}-{next(_counts)}"
     piece = os.urandom(min(size, 1 << 20))
     digest = hashlib.blake2b()
@@ -74,7 +74,9 @@ def test_every_size_arrives_whole(start):
 
 
 def lose(node, name):
-    """The copy is gone from the node, which keeps its file for the next; its inode."""
+    """Remove the copy from the node, which keeps the file for the next copy; return the file's
+    inode.
+    """
     shared = node.session.shared
     os.rename(os.path.join(shared, name), spare := os.path.join(shared, spare_file(name)))
     return os.stat(spare).st_ino

@@ -15,12 +15,14 @@ from phalanx.runtime.gateway.turns import (
 
 
 def begun(turns: Turns[str], now: float = 0.0) -> list[str]:
-    """All that begin now."""
+    """Let all handshakes begin that may; return their connections."""
     return list(iter(lambda: turns.begins(now), None))
 
 
 def arrive(turns: Turns[str], address: str, count: int, begin: int = 0) -> list[str]:
-    """The connections that arrive from there; those that go for that."""
+    """Let this many connections arrive from an address; return those that are dropped in
+    exchange.
+    """
     dropped = [turns.arrives(address, f"{address}{n}") for n in range(begin, begin + count)]
     return [one for one in dropped if one is not None]
 

@@ -1,4 +1,4 @@
-"""Real gateways, and processes that are only their Unix sockets."""
+"""Real gateways, and stand-ins for processes that are only a Unix socket."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def readable(sock, timeout_s=LIMIT_S):
 
 
 def take_socket(sock):
-    """The connection that was asked for, or what was answered instead; `sock` is closed."""
+    """Return the socket that was requested. Raises an error if the answer is a refusal. Closes
+    `sock`.
+    """
     data, fds, _, _ = socket.recv_fds(sock, ANSWER_BYTES, 1)
     sock.close()
     if fds:
@@ -52,7 +54,7 @@ def take_socket(sock):
 
 
 class Node:
-    """A session with a gateway, seen from its node."""
+    """A session with a gateway; the object is the node's side of the gateway's channel."""
 
     def __init__(self, directory, token_file, prefix=None, **config):
         self.is_killed = False
@@ -85,7 +87,7 @@ class Node:
             self.address = (self.first.host, self.first.port)
 
     def wait_for(self, kind):
-        """The next message of this kind; others are dropped."""
+        """Return the next message of this kind; drop others."""
         deadline = time.monotonic() + LIMIT_S
         while True:
             while self._messages:
@@ -102,7 +104,9 @@ class Node:
         self.channel.send(AddressBook(book))
 
     def open_process(self, process=None):
-        """The listening socket of a process of this node."""
+        """Open the listening socket of a process of this node. Returns the process id and the
+        socket.
+        """
         process = process or self.prefix + secrets.token_bytes(10)
         name = b"node" if process == self.prefix + bytes(10) else process
         sock = listen(self.session.socket_of(name))
@@ -112,7 +116,7 @@ class Node:
         return process, sock
 
     def ask(self, target):
-        """The gate's answer: a socket, or an exception."""
+        """Return the socket that the gate gives for a target. Raises the gate's refusal."""
         sock = request_dial(self.session, target)
         assert readable(sock)
         peer = take_socket(sock)
@@ -135,7 +139,9 @@ class Node:
 
 
 def take_handed(listening):
-    """(socket of a peer from another node, its address) as a process gets it."""
+    """Accept a socket as a process of the node gets it. Returns (socket of a peer on another node,
+    the peer's address).
+    """
     carrier, _ = listening.accept()
     with carrier:
         carrier.settimeout(LIMIT_S)
@@ -163,5 +169,5 @@ def new_token(directory):
 
 
 def resident_bytes(pid):
-    """Memory that a process holds."""
+    """Return the memory that a process holds, in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,7 +1,8 @@
-"""Tries the verbs of one person on every way to the head: `python cells.py PERSON NODE WAY ...`.
+"""Tries the verbs of one person on the given ways to the head: `python cells.py PERSON NODE WAY
+...`.
 
-Prints for each way and verb whether it was allowed. A refusal counts as one only if it says so; any
-other answer, such as that of a job which is over, comes after the rights were asked.
+Prints for each way and verb whether the request was allowed. Only an answer that says so counts as
+a refusal. Any other answer, such as that a job is over, is given after the rights were checked.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def by_command(person: str, node: str, way: str = "command") -> Tries:
 
 
 def by_token(person: str, node: str) -> Tries:
-    """The commands on a machine without a node, over TLS."""
+    """Yield the verbs by commands on a machine without a node, over TLS."""
     return by_command(person, node, "token")
 
 
@@ -126,7 +127,7 @@ def by_slurm(person: str, node: str) -> Tries:
 
 
 def by_page(person: str, node: str) -> Tries:
-    """The page that the person starts and signs in to."""
+    """Yield the verbs by the page that the person starts and signs in to."""
     command = (sys.executable, "-m", "phalanx", "dashboard")
     shown = subprocess.run(
         [*command, "--port", "0"], check=False, capture_output=True, text=True, env=os.environ

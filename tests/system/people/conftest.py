@@ -33,7 +33,7 @@ class SharedMachine(Machine):
     def as_user(
         self, account: str, *arguments: str, code: str = COMMAND, **env: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run one command as another account, whose environment says that it is somebody else."""
+        """Run one command as another account. Its environment claims to be a third user."""
         home = os.path.join(self.directory, account)
         if not os.path.isdir(home):
             os.mkdir(home, 0o700)
@@ -57,7 +57,7 @@ class SharedMachine(Machine):
         return ended.stdout
 
     def refused(self, account: str, *arguments: str) -> str:
-        """Why a command of an account is refused."""
+        """Run a command of an account, which must be refused; return the reason."""
         ended = self.as_user(account, *arguments)
         assert ended.returncode == 4, ended.stdout + ended.stderr
         return ended.stdout + ended.stderr
@@ -79,7 +79,7 @@ def shared_machine(*options: str) -> Iterator[SharedMachine]:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[SharedMachine]:
-    """A shared cluster, whose queue default takes the work of both people."""
+    """Yield a shared cluster whose queue default accepts the work of both people."""
     for machine in shared_machine():
         one, two = accounts()[:2]
         machine.done("queue", "update", "default", "--submit", f"{one}, {two}")

@@ -35,7 +35,7 @@ class Wire:
                 _end(one)
 
     def stall(self) -> None:
-        """Keep the connections, and carry no byte."""
+        """Keep the connections, but carry no more bytes."""
         self._carries.clear()
 
     def mend(self) -> None:

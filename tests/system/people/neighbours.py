@@ -84,7 +84,7 @@ def is_over(machine: SystemMachine, name: str) -> bool:
 
 
 def beside(machine: SystemMachine, kind: str, rounds: int) -> None:
-    """Measure bo's work alone and beside one kind of hostile work, and print both."""
+    """Measure bo's work alone and beside one kind of hostile work; print both."""
     command, options = KINDS[kind]
     alone: dict[str, list[float]] = {"task": [], "command": []}
     with_it: dict[str, list[float]] = {"task": [], "command": []}

@@ -1,4 +1,4 @@
-"""A machine of its own for tests: accounts, /run and directories that no other process sees.
+"""A simulated machine for tests: accounts, /run and directories that no other process sees.
 
 `python own_machine.py hold DIRECTORY PATH ...`, by root, makes it in a mount namespace and holds it
 until its input ends. `python own_machine.py within PID ACCOUNT PROGRAM ...` runs a program there.
@@ -21,7 +21,9 @@ def _mount(*words: str) -> None:
 
 
 def _closed_above(path: str) -> str:
-    """Return the first directory on the way to a path that other accounts cannot enter."""
+    """Return the first directory of a path that other accounts cannot enter; "" if there is
+    none.
+    """
     parts = path.split(os.sep)
     for count in range(1, len(parts) + 1):
         directory = os.sep.join(parts[:count]) or os.sep
@@ -31,7 +33,9 @@ def _closed_above(path: str) -> str:
 
 
 def _open_ways(paths: list[str]) -> None:
-    """Make these paths reachable for all accounts, with nothing else of closed directories."""
+    """Make these paths reachable for all accounts, without exposing anything else in closed
+    directories.
+    """
     closed: dict[str, list[tuple[str, str]]] = {}
     for number, path in enumerate(paths):
         if above := _closed_above(path):

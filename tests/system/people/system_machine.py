@@ -25,7 +25,7 @@ OWN_MACHINE = os.path.join(os.path.dirname(__file__), "own_machine.py")
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 NODE_USER = "phalanx-node"
 _FIRST = 100_000 + os.getpid() % 100_000 * 4
-"""Numbers that no other process of these tests uses at the same time."""
+"""The first of the user ids, which no other process of these tests uses at the same time."""
 _TAKEN = {one.pw_uid for one in pwd.getpwall()}
 _ROBOT = next(uid for uid in range(300 + os.getpid() % 600, 1000) if uid not in _TAKEN)
 """Below 1000, as the machine's own accounts. Each test process has another number, because tests
@@ -36,8 +36,8 @@ RUN, STATE, KEY = "/run/phalanx-launch", "/run/phalanx-launch-state", "/run/laun
 
 
 def need_root() -> None:
-    """Skip a test that only root can run, with files that no other account can change: a checkout
-    below /tmp has others.
+    """Skip a test unless root runs it, with files that no other account can change. A checkout
+    below /tmp is in a directory that others can change.
     """
     if os.getuid() != 0:
         pytest.skip("only root can start phalanx-launch, and make a machine of its own")
@@ -49,7 +49,9 @@ def need_root() -> None:
 
 
 class SystemMachine:
-    """The accounts, root's phalanx-launch, and the head and the node of an account of their own."""
+    """A machine with the accounts, root's phalanx-launch, and a head and a node that run as a
+    separate account.
+    """
 
     def __init__(self) -> None:
         self.directory = tempfile.mkdtemp(prefix="phs-", dir="/tmp")

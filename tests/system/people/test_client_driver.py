@@ -68,7 +68,7 @@ def laptop() -> Iterator[Laptop]:
 
 @pytest.fixture
 def wire(machine: Machine, laptop: Laptop) -> Iterator[Wire]:
-    """The laptop's way to the head, with a login over it."""
+    """Yield the laptop's link to the head. The laptop has logged in over it."""
     made = Wire(machine.start_head())
     said = laptop.typed(token_of(machine, "ana"), "login", made.address, "--name", "lab")
     assert said.returncode == 0, said.stderr

@@ -78,7 +78,7 @@ def token(machine: SystemMachine) -> str:
 
 @pytest.fixture
 def wire(machine: SystemMachine, laptop: Laptop, token: str) -> Iterator[Wire]:
-    """The laptop's way to the head, with a login of ana over it."""
+    """Yield the laptop's link to the head. The laptop has logged in as ana over it."""
     made = Wire(machine.head_address())
     said = laptop.typed(token, "login", made.address, "--name", "lab")
     assert said.returncode == 0, said.stderr
@@ -121,7 +121,7 @@ def test_only_the_size_of_the_job_can_be_chosen(laptop: Laptop) -> None:
 
 @pytest.fixture
 def marks(machine: SystemMachine, request: pytest.FixtureRequest) -> Path:
-    """A directory of ana's, in which tasks leave marks."""
+    """Return a directory of ana's in which tasks leave marks."""
     folder = Path(machine.home("ana"), request.node.name)
     folder.mkdir()
     os.chown(folder, ANA, ANA)
@@ -136,7 +136,7 @@ def test_a_cut_link_loses_and_doubles_nothing(laptop: Laptop, wire: Wire, marks:
 def test_the_work_goes_on_when_the_head_is_killed(
     machine: SystemMachine, laptop: Laptop, marks: Path
 ) -> None:
-    """A head that has just started computes the way to the driver again."""
+    """A head that has just started must find again how to reach the driver."""
     port = machine.head_address().rpartition(":")[2]
 
     def kill(program: Program) -> None:
@@ -150,5 +150,5 @@ def test_the_work_goes_on_when_the_head_is_killed(
 
 
 def is_head(process: psutil.Process) -> bool:
-    """Whether this is the head, or a process that it has started."""
+    """Whether this process is the head, or was started by it."""
     return "phalanx.runtime.head.process" in process.cmdline()

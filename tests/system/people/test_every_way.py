@@ -36,11 +36,13 @@ EXPECTED = {
 }
 
 NOT_OF_JOBS = ("page", "token")
-"""A page that a job starts is that of the account of its node, and a token is that of a person."""
+"""The ways that a job cannot use: a page that a job starts acts for the account of its node, and a
+token belongs to a person.
+"""
 CELLS = [
     (way, one) for way in cells.WAYS for one in PERSONS if one != "job" or way not in NOT_OF_JOBS
 ]
-"""Each way of each person."""
+"""All pairs of a way and a person that are tried."""
 TOKEN_ROLES = {"queue-admin": "user"}
 
 
@@ -72,7 +74,7 @@ def laptops(shared: SharedMachine) -> Iterator[dict[str, Laptop]]:
 def matrix(
     shared: SharedMachine, laptops: dict[str, Laptop]
 ) -> Iterator[dict[str, dict[str, dict[str, bool]]]]:
-    """The verbs that each person was allowed, by way."""
+    """Yield, for each person, way and verb, whether the request was allowed."""
     if len(accounts()) < 4:
         pytest.skip("the machine lacks four accounts that own nothing")
     person_of = dict(zip(("viewer", "user", "queue-admin", "operator"), accounts(), strict=True))
@@ -103,7 +105,7 @@ def outcome_of(
     way: str,
     laptop: Laptop | None,
 ) -> dict[str, dict[str, bool]]:
-    """The verbs that a person was allowed on one way."""
+    """Return for one person, by way and verb, whether the request was allowed."""
     words = (cells.__file__, person, node, way)
     if person == "job":
         script = " ".join([sys.executable, *words])

@@ -43,7 +43,7 @@ class ThreeHosts(SystemMachine):
         self.enter(self.hosts[0])
 
     def enter(self, host: Host) -> None:
-        """Run all further programs on a host."""
+        """Run all later programs on this host."""
         self.prefix = [present(IP), "netns", "exec", host.namespace]
 
     def start(self, *options: str) -> None:
@@ -169,5 +169,5 @@ def is_over(machine: ThreeHosts, name: str) -> bool:
 
 
 def sleeping(uid: int) -> list[int]:
-    """The processes of an account that sleep in the place of a program."""
+    """Return the processes of an account whose program is `sleep`."""
     return [pid for pid in processes_of(uid) if name_of(pid) == "sleep"]

@@ -74,7 +74,7 @@ def is_quiet(uid: int) -> bool:
 
 
 def program_of_tasks(machine: SystemMachine) -> None:
-    """Write the program that `words` runs."""
+    """Write the program that the job runs."""
     path = os.path.join(machine.directory, "program.py")
     with open(path, "w") as file:
         file.write(PROGRAM)

@@ -1,4 +1,4 @@
-"""phalanx-launch under attack: nothing runs as anybody else, and a stranger is told nothing."""
+"""phalanx-launch under attack: nothing runs as another account, and strangers learn nothing."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ STREAM = f"{int(socket.AF_UNIX)},{int(socket.SOCK_STREAM)}"
 
 
 class Attacked:
-    """Root's program on a machine of its own, with the head's key in the test's hand."""
+    """Root's program on a machine made for the test, which holds the head's key."""
 
     def __init__(self, machine: SystemMachine) -> None:
         self.machine = machine
@@ -69,7 +69,7 @@ class Attacked:
         assert self.machine.run("root", *words).returncode == 0
 
     def grant(self, key: Ed25519PrivateKey | None = None, **fields: Any) -> bytes:
-        """A signed grant with some fields changed; None: without the field."""
+        """Return a signed grant with some fields changed, and without the fields that are None."""
         all_fields: dict[str, Any] = {
             "v": 1,
             "user": "ana",
@@ -98,7 +98,9 @@ class Attacked:
                 asking.kill()
 
     def told(self, data: bytes, **how: Any) -> str:
-        """The program's answer to a message; its own children end with this."""
+        """Return the program's answer to a message, then end the asking program, and with it what
+        was started.
+        """
         with self.begin(data, **how) as asking:
             assert asking.stdout is not None
             told = asking.stdout.readline().strip()
@@ -107,9 +109,10 @@ class Attacked:
         return told
 
     def is_idle(self) -> bool:
-        """Whether nothing runs of an account, nor of root's program for one.
+        """Whether no process of the accounts runs, and no child of root's program.
 
-        That program answers before its child has become another account.
+        Root's program answers before its child has changed its account, so a look at the accounts
+        alone is not enough.
         """
         assert self.machine.launch is not None
         below = children(self.machine.launch.pid)
@@ -128,7 +131,7 @@ def attacked() -> Iterator[Attacked]:
 
 
 def nobody_runs() -> bool:
-    """Whether no process runs as an account of the machine, except those that ask."""
+    """Whether no process runs as ana or bo."""
     return not processes_of(ANA) and not processes_of(BO)
 
 
@@ -179,7 +182,9 @@ BAD: dict[str, Callable[[Attacked], bytes]] = {
 
 
 def malleable(data: bytes) -> bytes:
-    """The same signature with a number that verifiers must refuse."""
+    """Return the message with an equivalent signature, whose number s is too large. Verifiers must
+    refuse it.
+    """
     s = int.from_bytes(data[32:64], "little") + program.ORDER
     return data[:32] + s.to_bytes(32, "little") + data[64:]
 
@@ -335,7 +340,7 @@ def test_a_link_in_place_of_a_used_grant_is_not_followed(attacked: Attacked) -> 
 
 
 READ_AT_START = (f"{sys.prefix}/", f"{sys.base_prefix}/", f"{ROOT}/")
-"""Where a starting Python reads modules."""
+"""The directories from which a starting Python loads modules."""
 
 
 def files_of_started_python(pid: int) -> list[tuple[int, str]]:
@@ -409,7 +414,7 @@ def ids_below(pid: int) -> set[int]:
 
 
 def test_many_that_connect_and_say_nothing_hold_up_nobody_for_long(attacked: Attacked) -> None:
-    """Each waits in a process of its own, for five seconds at most."""
+    """Each silent connection is served by a process of its own, for at most five seconds."""
     code = (
         "import socket, sys\n"
         "held = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(40)]\n"

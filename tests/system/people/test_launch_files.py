@@ -1,4 +1,6 @@
-"""phalanx-launch runs only files that root alone can change: its own, and the started program's."""
+"""phalanx-launch runs only files that nobody except root can change: its own files, and those of
+the program that it starts.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +121,9 @@ def test_files_that_another_account_can_change_are_refused(machine: SystemMachin
 
 
 def checked(machine: SystemMachine, cases: dict[str, str]) -> dict[str, str]:
-    """The words about an environment of Python in each case; the last case stays."""
+    """Return what the program says about a Python environment in each case. The last case is not
+    undone.
+    """
     words = [program.__file__, sys.executable, VENV, CHECKED, HOME, json.dumps(cases), *places()]
     said: dict[str, str] = json.loads(machine.python("root", CHECK, *words))
     return said
@@ -136,7 +140,7 @@ def test_the_administrator_is_told_at_the_installation(machine: SystemMachine) -
 
 
 def places() -> list[str]:
-    """The directories from which these tests load modules, for the environment made here."""
+    """Return the directories from which these tests load modules."""
     return [path for path in sys.path if path.endswith(("/site-packages", "/src"))]
 
 

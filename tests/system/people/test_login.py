@@ -30,7 +30,7 @@ spec:
 
 
 def own_address() -> str:
-    """An address of this machine that needs TLS."""
+    """Return an address of this machine for which TLS is required."""
     for addresses in psutil.net_if_addrs().values():
         for one in addresses:
             if one.family == socket.AF_INET and not one.address.startswith("127."):
@@ -47,7 +47,7 @@ class Laptop(Machine):
         self.file = Path(self.home, ".config", "phalanx", "logins.json")
 
     def typed(self, token: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command whose standard input has a token."""
+        """Run a command with a token on its standard input."""
         return subprocess.run(
             [sys.executable, "-c", COMMAND, *arguments],
             env=self.env,
@@ -202,7 +202,9 @@ def test_a_certificate_of_an_authority(machine: Machine, laptop: Laptop) -> None
 
 
 def signed_for(host: str) -> tuple[bytes, bytes]:
-    """A key with a certificate for an address, and the authority that has signed it."""
+    """Return a key with a certificate for an address, and the certificate of the authority that
+    signed it.
+    """
     import datetime
     import ipaddress
 

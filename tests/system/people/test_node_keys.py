@@ -1,4 +1,6 @@
-"""Nodes with keys of their own: they join and report as themselves, and do nothing else."""
+"""Nodes with keys of their own: such a key lets its node join and report, and allows nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def second(machine: Machine) -> Iterator[Second]:
 
 
 def dialled(address: str, key: PersonalToken, role: Role) -> socket.socket | None:
-    """A connection to the head's gateway with this secret; None when it is refused."""
+    """Connect to the head's gateway with this key; return the socket, or None if the key is
+    refused.
+    """
     host, _, port = address.rpartition(":")
     sock = socket.create_connection((host, int(port)), 60)
     nonce = os.urandom(NONCE_BYTES)
@@ -78,7 +82,9 @@ def dialled(address: str, key: PersonalToken, role: Role) -> socket.socket | Non
 
 
 def answers(sock: socket.socket, *messages: Any) -> list[Any]:
-    """Return the answers of the head to messages of a node, until it hangs up or has said one."""
+    """Send messages as a node; return the head's first answers, or [] if the head closes the
+    connection.
+    """
     sock.settimeout(60)
     for message in messages:
         sock.sendall(encode_frame([message]))

@@ -93,7 +93,7 @@ def test_one_person_does_not_touch_the_work_of_another(
 def test_a_job_acts_for_its_owner_without_the_rights_of_the_node(
     shared: SharedMachine, ana: str
 ) -> None:
-    """The job runs as root here, whose cluster it is."""
+    """The job runs as root, who owns this cluster."""
     shared.said(ana, "run", "-d", "--name", "other", "--", "sleep", "600")
     tries = "; ".join(
         f"{{ {command}; }} >/dev/null 2>&1; echo $?"
@@ -184,7 +184,7 @@ def test_a_job_does_not_pass_for_the_gateway(shared: SharedMachine) -> None:
 
 
 def test_only_requests_come_in_at_the_shared_socket(shared: SharedMachine) -> None:
-    """A message that introduces a node ends the connection, and so does a passed socket."""
+    """The head ends a connection that introduces itself as a node, or that passes a socket."""
     path = socket_of(shared)
     with socket.socket(socket.AF_UNIX) as sock:
         sock.connect(path)

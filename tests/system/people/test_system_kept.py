@@ -31,7 +31,7 @@ NODE_NAME = NODE_PROCESS.decode()
 
 
 class KeptMachine(SystemMachine):
-    """A head without a node of its own, and a node that is killed again and again."""
+    """A head without a node, and a node of its own account that tests kill repeatedly."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class KeptMachine(SystemMachine):
         return pid
 
     def node(self) -> int:
-        """The pid of the node, which is started if there is none."""
+        """Return the pid of the node; start the node if there is none."""
         return next(iter(self.nodes()), 0) or self.start_node()
 
     def nodes(self) -> set[int]:
@@ -190,5 +190,5 @@ def test_a_stop_ends_jobs_whose_node_is_gone(machine: KeptMachine) -> None:
 
 
 def sleeping(uid: int) -> list[int]:
-    """The processes of an account that sleep in the place of a program."""
+    """Return the processes of an account whose program is `sleep`."""
     return [pid for pid in processes_of(uid) if name_of(pid) == "sleep"]

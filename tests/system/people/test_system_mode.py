@@ -31,7 +31,7 @@ def machine() -> Iterator[SystemMachine]:
 
 
 def ran(machine: SystemMachine, account: str, name: str, script: str) -> str:
-    """The output of a job of an account."""
+    """Run a job of an account; return its output."""
     machine.said(account, "run", "--name", name, "--", "sh", "-c", script)
     return machine.said(account, "logs", name)
 

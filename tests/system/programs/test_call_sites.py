@@ -1,4 +1,4 @@
-"""Where objects were made is listed, if the environment asks for it."""
+"""Listings show where objects were made, if an environment variable asks for that."""
 
 from __future__ import annotations
 

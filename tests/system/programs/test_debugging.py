@@ -1,4 +1,6 @@
-"""`breakpoint()` in a task waits for `phalanx debug`; profiles where an environment says so."""
+"""`breakpoint()` in a task waits for `phalanx debug`; tasks are profiled if their environment asks
+for that.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,12 @@ class Stops:
 
 
 def waits_of(name):
-    """The breakpoints under that name, of this test's own."""
+    """Wait for a breakpoint in the task of this name; return its row."""
     return eventually(lambda: [row for row in waiting() if row.name == name])[0]
 
 
 def commands(row, text):
-    """The debugger's answers to these commands."""
+    """Return the debugger's output for these commands."""
     made = subprocess.run(
         [sys.executable, "-m", "phalanx", "debug", str(row.pid)],
         input=text,

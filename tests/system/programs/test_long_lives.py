@@ -1,4 +1,4 @@
-"""Things that must not grow in processes that live long."""
+"""Numbers that must not grow in long-lived processes."""
 
 from __future__ import annotations
 

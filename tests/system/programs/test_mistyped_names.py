@@ -1,4 +1,4 @@
-"""Names of actors, methods and environments that a program mistypes."""
+"""Mistyped names of actors, methods and environments in programs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One test for each defect that a program has met."""
+"""One test for each defect that a program has revealed."""

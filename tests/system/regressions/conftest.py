@@ -14,7 +14,7 @@ import phalanx
 
 @pytest.fixture(scope="package")
 def runtime():
-    """The package, running with 2 CPUs."""
+    """Yield the package with a running runtime of 2 CPUs."""
     phalanx.shutdown()
     phalanx.init(num_cpus=2)
     yield phalanx
@@ -32,7 +32,9 @@ STOOD_STILL = "phalanx: this process did not run for "
 
 @pytest.fixture
 def run_program(tmp_path):
-    """Runs a program of its own in a fresh interpreter: (exit code, output)."""
+    """Return a function that runs a program in a new interpreter and returns (exit code,
+    output).
+    """
 
     def run(text, **environment):
         path = tmp_path / "program.py"

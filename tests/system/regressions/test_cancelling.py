@@ -1,4 +1,4 @@
-"""Work that is cancelled, or runs for too long, and what its reader is told."""
+"""Work that is cancelled or runs for too long, and the error that its reader gets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phalanx.errors import TaskCancelledError, TaskTimeoutError
 
 
 class Waits:
-    """An actor whose calls end when they are let go."""
+    """An actor whose calls wait until `let_go` is called."""
 
     def __init__(self):
         self.begun = 0
@@ -51,7 +51,7 @@ class WaitsAsync:
 
 @pytest.mark.parametrize("kind", [Waits, WaitsAsync])
 def test_a_call_that_waits_for_its_turn_at_a_concurrent_actor_is_cancelled(runtime, get, kind):
-    """It was in nobody's list of calls: the cancel was forgotten, and the call ran."""
+    """The waiting call was in no list of calls, so the cancel was lost and the call ran."""
     actor = runtime.remote(concurrency_groups={"one": 1})(kind).options(max_concurrency=2).remote()
     get(actor.count.remote())
     calls = [actor.wait.options(concurrency_group="one").remote() for _ in range(3)]
@@ -64,7 +64,7 @@ def test_a_call_that_waits_for_its_turn_at_a_concurrent_actor_is_cancelled(runti
 
 
 def test_a_task_that_runs_for_too_long_and_dies_when_asked_to_stop_ran_for_too_long(runtime, get):
-    """Its reader was told that somebody had cancelled it."""
+    """The task's reader was told that the task had been cancelled."""
 
     @runtime.remote(timeout_s=0.2)
     def stubborn():
@@ -76,7 +76,9 @@ def test_a_task_that_runs_for_too_long_and_dies_when_asked_to_stop_ran_for_too_l
 
 
 def test_a_cancelled_task_with_a_time_limit_was_cancelled(runtime, get, tmp_path):
-    """It did not stop until its time was over: then it was said to have run for too long."""
+    """The task did not stop before its time limit, and was then reported as having run for too
+    long.
+    """
 
     @runtime.remote(timeout_s=4.0)  # a slow machine cancels it in time too
     def stubborn(path):

@@ -1,4 +1,4 @@
-"""Programs that crash again and again say so, and take nothing along."""
+"""Programs that crash repeatedly report it, and take no other work down."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ spec:
 
 @pytest.mark.parametrize("restart", [IN_PLACE, RESTARTED])
 def test_a_job_that_crashes_in_a_loop_rests_and_says_so(runtime, restart, tmp_path):
-    """It started about 25 times a second."""
+    """The job used to be started about 25 times a second."""
     manifest = tmp_path / "job.yaml"
     name = "in-place" if restart == IN_PLACE else "restarted"
     manifest.write_text(LOOPING_JOB % (name, restart))

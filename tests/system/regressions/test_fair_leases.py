@@ -12,7 +12,7 @@ ONE = ResourceSet.from_mapping({"CPU": 1.0})
 
 
 class Shell:
-    """Notes what the machine asks for."""
+    """Keeps the effects that the machine requests."""
 
     def __init__(self):
         self.grants = []
@@ -38,7 +38,9 @@ class Shell:
 
 
 def test_an_equal_asks_back_what_another_has_held_for_long():
-    """A driver whose one lease ran an endless parent never got a second from that parent."""
+    """A driver's only lease ran an endless parent task, which held the other lease for its own
+    tasks. The driver never got that lease.
+    """
     shell = Shell()
     ids = iter(range(100))
     pool = WorkerPool(2, lambda job: bytes([next(ids)]))

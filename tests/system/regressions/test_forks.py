@@ -11,7 +11,7 @@ import phalanx
 
 
 def test_a_forked_child_that_ends_leaves_the_session_alone(run_program):
-    """Its atexit told the node to stop, and its parent waited for ever."""
+    """The child's atexit handler told the node to stop, and the parent then waited for ever."""
     program = """
         import os, sys, warnings
         import phalanx
@@ -27,7 +27,7 @@ def test_a_forked_child_that_ends_leaves_the_session_alone(run_program):
 
 
 def test_a_workers_fork_that_lives_on_does_not_hide_the_workers_end(runtime, get):
-    """The child kept the worker's sockets open, so that nobody saw their end."""
+    """The child kept the worker's sockets open, so nobody noticed the worker's end."""
 
     @phalanx.remote
     class Seen:

@@ -1,11 +1,13 @@
-"""A result that waited for company while the task behind it, expected to be short, took long."""
+"""A result that was held back to be sent with others, while the next task, which was expected to be
+short, took long.
+"""
 
 from __future__ import annotations
 
 from tests.polling import eventually
 
 ROUNDS = 12
-"""Without the remedy about one in three fails."""
+"""Enough rounds, because without the fix about one in three failed."""
 
 
 def test_a_result_does_not_wait_for_the_end_of_the_task_behind_it(runtime, get, tmp_path):

@@ -1,4 +1,4 @@
-"""Little of what a system gives, and more than it takes."""
+"""Programs that need more of something than the operating system gives."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def test_more_actors_than_the_shell_allows_files(run_program):
 
 
 def test_objects_and_actors_beyond_the_hard_limit_of_open_files(run_program):
-    """Each large object kept a descriptor: puts failed as what cannot be pickled, then every get.
-    Actors took all that the workers' parent had, and no task ran any more."""
+    """Each large object kept a descriptor open: puts failed with an error about pickling, then
+    every get failed. Actors used up the fork server's descriptors, and no task ran any more.
+    """
     program = """
         import resource
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
@@ -70,7 +71,7 @@ def test_objects_and_actors_beyond_the_hard_limit_of_open_files(run_program):
 def test_an_environment_above_the_limit_of_a_request_is_refused_at_the_call(
     runtime, get, monkeypatch
 ):
-    """It never reached the node, so that its actor was waited for for ever."""
+    """The request never reached the node, so callers waited for the actor for ever."""
     monkeypatch.setattr(requests, "REQUEST_BYTES", 10_000)
 
     @phalanx.remote

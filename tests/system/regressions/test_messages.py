@@ -12,7 +12,7 @@ from phalanx import errors
 
 
 class Fragile:
-    """Its pickle does not load."""
+    """An object whose pickle cannot be loaded."""
 
     def __reduce__(self):
         return divmod, (1, 0)
@@ -49,7 +49,7 @@ def test_a_timeout_names_what_was_waited_for(runtime):
 
 
 def why_absent(runtime, ref, words):
-    """Ask until it is not there for this reason."""
+    """Wait until the timeout's message about a missing result gives this reason."""
 
     def tells():
         with pytest.raises(errors.GetTimeoutError) as caught:

@@ -1,4 +1,4 @@
-"""A device stands once in a node's account, whatever the environment says."""
+"""A node counts each device once, whatever the environment variable lists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CUDA = "CUDA_VISIBLE_DEVICES"
 
 @pytest.fixture
 def shown(monkeypatch):
-    """Set what the environment shows; no node runs before or after."""
+    """Yield a function that sets the visible devices. No node runs before or after."""
     phalanx.shutdown()
     yield lambda text: monkeypatch.setenv(CUDA, text)
     phalanx.shutdown()
@@ -32,7 +32,7 @@ def test_more_devices_than_are_visible_are_refused(shown, text, gpus):
 
 
 def test_a_cluster_of_tests_refuses_them_too(shown):
-    """Everything that was begun for the node is gone again."""
+    """A refused node leaves no files behind."""
     shown("3,5")
     cluster = Cluster()
     try:

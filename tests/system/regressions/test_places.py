@@ -1,4 +1,4 @@
-"""Where a session keeps its files."""
+"""The directories in which a session keeps its files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROGRAM = """
 
 @pytest.mark.parametrize("variable", ["TMPDIR", "XDG_RUNTIME_DIR"])
 def test_a_directory_too_deep_for_sockets_is_passed_over(run_program, tmp_path, variable):
-    """The node ended at once: the path of a Unix socket holds 107 bytes."""
+    """The node ended immediately, because the path of a Unix socket holds at most 107 bytes."""
     deep = tmp_path / ("x" * 120)
     deep.mkdir(mode=0o700)
     others = {"TMPDIR": "", "XDG_RUNTIME_DIR": ""}

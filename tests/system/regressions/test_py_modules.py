@@ -1,4 +1,4 @@
-"""Modules that workers import by a runtime environment's py_modules: that of a path's name."""
+"""Modules in a runtime environment's py_modules are imported under the name of their path."""
 
 from __future__ import annotations
 

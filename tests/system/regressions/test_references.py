@@ -9,7 +9,9 @@ import phalanx
 
 
 def test_a_reference_read_from_a_borrowed_value_outlives_that_value(runtime, get):
-    """Its owner freed it: the middle one let go before our own registration had arrived."""
+    """The owner freed the object: the process in between let go before this process had
+    registered.
+    """
 
     @runtime.remote
     def chain(length):
@@ -23,7 +25,7 @@ def test_a_reference_read_from_a_borrowed_value_outlives_that_value(runtime, get
 
 
 def test_all_references_of_a_stream_are_kept_until_its_reader_has_them(runtime, get):
-    """A worker kept the third parties' references of its last result only."""
+    """A worker kept only the references of its last result to objects of other owners."""
 
     @phalanx.remote
     class Owner:
@@ -42,7 +44,7 @@ def test_all_references_of_a_stream_are_kept_until_its_reader_has_them(runtime, 
 
 @pytest.mark.parametrize("kind", ["task", "call"])
 def test_the_list_of_references_is_the_callers_own(runtime, get, kind):
-    """A reference taken out of it shifted the values of the others."""
+    """When a caller removed a reference from the list, the values of the other references moved."""
 
     @runtime.remote(num_returns=3)
     def three():

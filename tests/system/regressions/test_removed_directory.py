@@ -76,7 +76,7 @@ print(_is_below(session), _is_below("/proc"))
 
 
 def test_a_program_in_its_sessions_directory_stands_where_it_began_once_that_is_gone(tmp_path):
-    """Tune's trainables go there, also in the program itself."""
+    """Tune's trainables change into that directory, in the program itself, too."""
     done = run_in(tmp_path, "-c", LEAVES)
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 

@@ -1,4 +1,4 @@
-"""Generators whose reader goes away."""
+"""Generators whose reader stops reading or dies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 
 
 def test_a_generator_nobody_reads_any_more_is_not_held_back(runtime, get, tmp_path):
-    """Each one kept its CPU for ever, so that the third of two CPUs never began."""
+    """Each such generator kept its CPU for ever, so that with two CPUs the third one never
+    began.
+    """
 
     @runtime.remote(_generator_backpressure_num_objects=1)
     def numbers(path):
@@ -41,7 +43,9 @@ def test_a_generator_that_nobody_ever_read_runs_to_its_end(runtime, get, tmp_pat
 def test_a_generator_that_runs_again_is_not_held_back_by_what_was_read_before(
     runtime, get, tmp_path
 ):
-    """It waited for its reader to take items that the reader had taken from the first run."""
+    """The second run waited for its reader to take items that the reader had already taken from the
+    first run.
+    """
 
     @runtime.remote(_generator_backpressure_num_objects=2, max_retries=1)
     def numbers(path):
@@ -57,7 +61,7 @@ def test_a_generator_that_runs_again_is_not_held_back_by_what_was_read_before(
 
 
 def take(stream, count):
-    """This many references of a stream; fails instead of waiting for ever."""
+    """Return this many references of a stream; fail instead of waiting for ever."""
     for _ in range(count):
         ref = stream._next_sync(30)
         assert not ref.is_nil(), "no further item came"

@@ -1,4 +1,4 @@
-"""For tests of adapters: what changes the import system has done so before they begin."""
+"""Imports a module that changes the import system before tests of adapters begin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that a cell that runs elsewhere reads of its notebook, and those that come back."""
+"""The names that a cell run elsewhere reads from its notebook, and the names that it returns."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def session() -> Iterator[None]:
 
 
 class TestGet(GetFunctionTestMixin):  # type: ignore[misc]  # untyped
-    """Dask's own tests of what computes graphs."""
+    """Dask's own tests of functions that compute graphs."""
 
     get = staticmethod(get)
 
@@ -147,7 +147,7 @@ def test_a_task_that_computes_a_graph_lends_its_cpu_to_the_tasks_of_that() -> No
 
 
 class TestHooks:
-    """Functions around the tasks of a computation."""
+    """Functions that run before and after the tasks of a computation."""
 
     def test_all_are_called(self) -> None:
         told: list[Any] = []

@@ -38,7 +38,7 @@ from phalanx.runtime.os import serving
 
 
 class RememberingHead:
-    """Keeps jobs as they were submitted; a test moves them on."""
+    """Keeps jobs as they were submitted. A test changes their states."""
 
     def __init__(self) -> None:
         self.specs: dict[str, JobSpec] = {}
@@ -126,7 +126,9 @@ def client(server):
 
 
 def ask(server, method, path, body=b"", **headers):
-    """(status, text) of a request that says all that it has to, but for what is said here."""
+    """Send a request with all required headers, changed by those given here; return (status,
+    text).
+    """
     all_headers = {
         "Host": f"127.0.0.1:{server.server_port}",
         "Authorization": f"Bearer {files.token()}",
@@ -462,7 +464,7 @@ def test_a_small_package_may_unpack_to_much_more_than_its_size(server):
 
 
 def test_an_entry_that_understates_its_size_gives_no_more_than_it_says(server, tmp_path):
-    """The sizes that are added up are those that an archive claims."""
+    """The server adds up the sizes that an archive claims for its entries."""
     data = bytearray(package(bytes(1 << 20)))
     claimed = (1 << 20).to_bytes(4, "little")
     while claimed in data:

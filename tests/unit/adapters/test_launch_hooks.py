@@ -1,4 +1,4 @@
-"""Hooks that Ray's Tune sets hear of what goes into a placement group, and may refuse it."""
+"""The hooks that Ray's Tune sets are called for work in a placement group, and may refuse it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Worker:
 
 @pytest.fixture
 def heard(monkeypatch):
-    """The calls of both hooks: each of them takes one call and refuses the next."""
+    """Return the recorded calls of both hooks. Each hook accepts one call and refuses the next."""
     told = []
 
     def hook(what, resources, strategy):

@@ -42,7 +42,9 @@ FILES = {
 
 
 def make_distribution(root: Path, version: str, files: dict[str, str] = FILES) -> Path:
-    """A directory as `pip install --target` leaves it, with a small part of ray."""
+    """Make a directory as `pip install --target` would, with a small part of ray; return its
+    path.
+    """
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +57,7 @@ def make_distribution(root: Path, version: str, files: dict[str, str] = FILES) -
 
 @pytest.fixture
 def only(tmp_path, monkeypatch):
-    """An interpreter's path with nothing but one directory."""
+    """Reduce the interpreter's path to one directory."""
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     return tmp_path
 
@@ -138,7 +140,7 @@ def test_nothing_of_the_core_is_taken_nor_what_is_compiled_or_absent(installed, 
 
 @pytest.fixture
 def names(monkeypatch):
-    """Ray's names may be taken during one test; a real Ray stays what it is."""
+    """Let one test use Ray's names. A real Ray that is imported is restored."""
     for name in [name for name in sys.modules if name == "ray" or name.startswith("ray.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))

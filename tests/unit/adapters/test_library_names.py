@@ -1,4 +1,4 @@
-"""Names of Ray's core that its libraries lean on: what stands behind them is true."""
+"""Names of Ray's core that its libraries use behave as those libraries expect."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from phalanx.adapters.mpi_agent import member_of, read_call
 
 
 def slots(text: str) -> list[Slot]:
-    """Of `a@10.0.0.1 b@10.0.0.2`, each with the member m0, m1, ..."""
+    """Return the slots of `a@10.0.0.1 b@10.0.0.2`, with the members m0, m1, ... in order."""
     parts = [part.split("@") for part in text.split()]
     return [Slot(node, address, f"m{rank}") for rank, (node, address) in enumerate(parts)]
 

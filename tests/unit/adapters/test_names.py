@@ -1,4 +1,6 @@
-"""Ray's module names: the same objects as ours, and a clear no for what is not there."""
+"""Ray's module names: they are the same objects as Phalanx's, and a missing name is refused
+clearly.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from phalanx.runtime.engine import dialect
 
 @pytest.fixture
 def installed(monkeypatch):
-    """The names for one test; a real Ray that is imported already stays what it is."""
+    """Install the names for one test. A real Ray that is already imported is restored."""
     for name in [name for name in sys.modules if name == "ray" or name.startswith("ray.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))

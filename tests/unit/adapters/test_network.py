@@ -1,4 +1,4 @@
-"""What Ray's network helpers say of this machine."""
+"""The answers of Ray's network helpers on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx.adapters.ray.modules import network
 
 @pytest.fixture
 def asked(monkeypatch):
-    """A program on node n1; how often the list of nodes was asked for."""
+    """Return a counter of the requests for the list of nodes by a program on node n1."""
     rows = [{"NodeID": "n1", "NodeManagerAddress": "10.0.0.1"}]
     count = []
 

@@ -1,4 +1,4 @@
-"""Unchanged Ray programs, run as a person runs them."""
+"""Ray programs without a change, run as users run them."""
 
 from __future__ import annotations
 

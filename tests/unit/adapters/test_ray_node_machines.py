@@ -58,7 +58,7 @@ class Agent:
     send = post
 
     def hear(self, *messages):
-        """The scheduler sends these at once; what the node sends after."""
+        """Let these messages of the scheduler arrive; return what the node sends afterwards."""
         for message in messages:
             self.machines.from_scheduler.handle(message)
         self.machines.on_round()
@@ -66,13 +66,13 @@ class Agent:
         return self.sent()
 
     def sent(self):
-        """The messages sent since the last call."""
+        """Return the messages that were sent since the last call."""
         sent = self._sent
         self._sent = []
         return sent
 
     def wait(self):
-        """Hear of what becomes of commands until something is sent; that."""
+        """Wait for news of commands until the node sends something; return it."""
         while not self._sent:
             assert wait_for(self.forks.connection.fileno, select.POLLIN, 60.0)
             for message in present(self.forks.connection.receive()):

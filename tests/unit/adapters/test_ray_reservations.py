@@ -22,7 +22,7 @@ GPU = {"GPU": 1.0}
 
 
 class Recorded:
-    """Effects by what was asked for, in order."""
+    """Records the requested effects in order."""
 
     def __init__(self) -> None:
         self.reserved: dict[AttemptId, list[tuple[bytes, Amounts]]] = {}
@@ -67,7 +67,7 @@ def machine(ray: Recorded) -> Reservations:
 
 
 def asked(machine: Reservations, ray: Recorded, attempt: int = 1) -> None:
-    """Two nodes are asked for bundles 0 and 1, and 2."""
+    """Request bundles 0 and 1 of one node, and 2 of another."""
     ray.attempts[GANG, attempt] = {A: {0: GPU, 1: GPU}, B: {2: GPU}}
     machine.outgoing(A, PrepareBundles(GANG, attempt, {0: GPU, 1: GPU}))
     machine.outgoing(B, PrepareBundles(GANG, attempt, {2: GPU}))

@@ -1,4 +1,4 @@
-"""Ray's resources under our names, and what is free. Needs no Ray."""
+"""Ray's resources under Phalanx's names, and the free amounts. Needs no Ray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slurm's options, scripts and formats, as far as nothing runs."""
+"""Slurm's options, scripts and formats, as far as they can be tested without a running job."""
 
 from __future__ import annotations
 

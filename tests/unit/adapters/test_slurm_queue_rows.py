@@ -1,4 +1,4 @@
-"""Rows of long queues, which are made from columns, are the rows that whole jobs give."""
+"""The rows of a long queue are made from columns, and are equal to those made from whole jobs."""
 
 from __future__ import annotations
 

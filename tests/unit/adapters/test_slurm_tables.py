@@ -43,7 +43,7 @@ SQUEUE_ALL = (
     "CORE_SPEC|SCHEDNODES|WORK_DIR"
 )
 SQUEUE_UNKNOWN = "(null)|N/A|1|0|N/A|(null)||OK|||(null)|"
-"""How a line begins of which nothing is known."""
+"""The beginning of squeue's line for a job of which nothing is known."""
 SINFO_ALL = (
     "AVAIL|ACTIVE_FEATURES|CPUS|TMP_DISK|FREE_MEM|AVAIL_FEATURES|GROUPS|OVERSUBSCRIBE|TIMELIMIT|"
     "MEMORY|HOSTNAMES|NODE_ADDR|PRIO_TIER|ROOT|JOB_SIZE|STATE|USER|VERSION|WEIGHT|S:C:T|"
@@ -407,7 +407,7 @@ def test_variables_of_a_job() -> None:
 
 
 def job_info(**fields: object) -> JobInfo:
-    """A job of which only these fields matter."""
+    """Return a job with these fields; the others do not matter."""
     usual = dict.fromkeys(JobInfo.__struct_fields__, "")
     numbers = dict.fromkeys(
         ("position", "begins", "queued", "started", "finished", "expected_start")

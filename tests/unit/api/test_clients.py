@@ -1,4 +1,4 @@
-"""The way of a program without a node to its head, and the time for which both ends wait."""
+"""How a program without a node finds its head, and how long both ends wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fields of a job are checked when it is made, one by one."""
+"""Each field of a job is checked when the job is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`@method` marks a function for type checkers, and sets options where there are some."""
+"""`@method` is known to type checkers, and sets options on the function if any are given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package's names: each loaded when first asked for, and known to a type checker."""
+"""The package's names: each one is imported at its first use, and known to type checkers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from phalanx import util
 
 
 def _for_type_checkers(package: ModuleType) -> dict[str, str]:
-    """The names that a type checker finds imported: where each is said to be from."""
+    """Return the names that type checkers see imported, with the module of each."""
     (block,) = (
         node
         for node in ast.parse(inspect.getsource(package)).body

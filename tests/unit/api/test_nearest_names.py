@@ -1,4 +1,4 @@
-"""Names that a program mistypes: each error suggests the name that was meant."""
+"""Mistyped names in programs: each error suggests the intended name."""
 
 from __future__ import annotations
 

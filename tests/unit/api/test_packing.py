@@ -105,7 +105,7 @@ def test_a_link_to_a_module_is_packed_under_the_name_of_the_link(tmp_path):
 
 
 class Head:
-    """Takes whole packages at once, and keeps their names."""
+    """Stands for a head that takes whole packages in one request, and keeps their names."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

@@ -1,5 +1,6 @@
-"""The comparison with real Slurm, as far as it needs no Slurm: its tables, and what it makes of
-answers that real Slurm gave."""
+"""The comparison with real Slurm, tested without Slurm: its tables, and its reading of answers that
+real Slurm gave.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ def test_another_rank_is_seen() -> None:
 
 
 def test_tied_accounts_are_ranked_as_one_and_real_slurm_does_not() -> None:
-    """22.05.8 printed this for accounts that nobody had used; docs/howto/shares.md has our rule."""
+    """Slurm 22.05.8 printed this for accounts without any use; docs/howto/shares.md has Phalanx's
+    rule.
+    """
     lines = (
         " root|root|1|0|1.000000|inf\n a0||2|0||inf\n  a0|irc|1|0|0.250000|inf\n"
         " a3||2|0||inf\n  a3|mail|1|0|1.000000|inf\n"
@@ -53,7 +56,9 @@ def test_tied_accounts_are_ranked_as_one_and_real_slurm_does_not() -> None:
 
 
 def test_accounts_that_only_hidden_digits_tell_apart_are_tied() -> None:
-    """22.05.8 printed this; from the use without fractions, the second account would be better."""
+    """Slurm 22.05.8 printed this. By the use without fractions, the second account would come
+    first.
+    """
     lines = (
         " root|root|1|0|1.000000|inf\n a1||4|1599938||2.071428\n"
         "  a1|list|2|1399946|0.500000|0.571429\n  a1|uucp|2|199992|0.750000|3.999995\n"

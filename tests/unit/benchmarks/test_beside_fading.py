@@ -1,4 +1,4 @@
-"""The comparison of decay, age and size with real Slurm, as far as it needs no Slurm."""
+"""The comparison of decay, age and size with real Slurm, tested without Slurm."""
 
 from __future__ import annotations
 

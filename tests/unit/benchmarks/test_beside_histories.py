@@ -57,7 +57,7 @@ JOBS = [
 ]
 THEIR_S = {"d": 1.0, "s": 1.0, "t": 3.0, "u": 1.0}
 OUR_S = {"d": 1.0, "s": 1.0, "t": 2.0, "u": 1.0}
-"""Whole seconds of `sacct`, by job."""
+"""The whole seconds that `sacct` shows for each job."""
 THEIR_ORDER = """\
            4064 primary        bin       8750          0          0          0       8750          0
            4065 primary       uucp       7500          0          0          0       7500          0

@@ -1,4 +1,4 @@
-"""The decision benchmarks: which there are, and their table."""
+"""The decision benchmarks: their list, and their table."""
 
 from __future__ import annotations
 

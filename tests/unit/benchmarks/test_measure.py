@@ -1,4 +1,4 @@
-"""Measuring, on a clock that the test turns."""
+"""Measurements with a clock that the test sets."""
 
 from __future__ import annotations
 

@@ -18,7 +18,9 @@ for line in sys.stdin:
 
 
 def stand_in(directory, seconds):
-    """A program in the place of a build's interpreter, whose batches always take these seconds."""
+    """Write a program that replaces a build's interpreter, and whose batches always take these
+    seconds.
+    """
     path = directory / f"python-{seconds}"
     path.write_text(STAND_IN.format(python=sys.executable, seconds=seconds))
     path.chmod(0o755)

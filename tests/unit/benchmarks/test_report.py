@@ -34,7 +34,7 @@ def outcome(*rounds):
 
 
 def result(ours, theirs=None, **changes):
-    """Of one round a side; `ours` and `theirs` are its samples."""
+    """Return the result of one round for each side, with these samples."""
     peers = {} if theirs is None else {"ray": outcome(theirs)}
     return Result(row=row(**changes), phalanx=outcome(ours), peers=peers)
 
@@ -53,7 +53,7 @@ def test_the_ratio_says_how_many_times_better(ours, theirs, more_is_better, rati
 
 
 def test_a_ratio_is_of_what_was_measured_in_the_same_round():
-    """Where the whole machine is slower in a round, the ratio is not."""
+    """If the whole machine is slower in one round, the ratio does not change."""
     ours, theirs = outcome([10, 10], [40, 40], [30]), outcome([1], [4, 4], [2])
     found = Result(row=row(), phalanx=ours, peers={"ray": theirs}).ratio("ray")
     assert found == Ratio(median=10, low=10, high=15)
@@ -302,7 +302,9 @@ def test_rows_of_actors_ask_for_what_they_say(monkeypatch):
 
 
 def test_rows_of_pools_ask_for_what_they_say(monkeypatch):
-    """On a pool that counts: a thousand calls are a thousand, and all results are waited for."""
+    """With a pool that counts: a row of a thousand calls makes a thousand, and waits for all
+    results.
+    """
 
     class Counting:
         def __init__(self):

@@ -19,7 +19,7 @@ def page(*words):
 
 
 def text_of(option, shown):
-    """The text of an option, without the frame and the columns before the text."""
+    """Return the help of an option without the frame and the columns before it."""
     rows = re.findall(r"│ (.*) │", shown)
     (at,) = [i for i, row in enumerate(rows) if row.startswith(f"{option} ")]
     parts = [re.split(r"\s<\w+>\s+", rows[at], maxsplit=1)[1]]

@@ -39,7 +39,7 @@ def of_typer():
 
 
 def without_types(page):
-    """A page without what versions of Typer write in different ways: the kinds of options."""
+    """Return a page without the kinds of options, which versions of Typer write differently."""
     head, _, panels = page.partition("─ Run work")
     assert panels
     return " ".join(re.sub(r"<bool>|[│╭╮╰╯─]", " ", head).split()), panels

@@ -1,4 +1,6 @@
-"""The text of one job: no fact that is not known, and numbers with their nouns."""
+"""The text of one job: unknown facts are left out, and numbers have the right form of their
+nouns.
+"""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 def test_listings_look_as_they_did(
     name: str, terminal: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With PHALANX_SNAPSHOTS=write the pictures are written, for somebody to look at them."""
+    """With PHALANX_SNAPSHOTS=write the expected texts are written anew, for a person to check."""
     parts = []
     for width in WIDTHS:
         terminal(width)

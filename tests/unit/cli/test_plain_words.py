@@ -1,4 +1,4 @@
-"""Command lines that are read without Typer mean what they mean to Typer."""
+"""Command lines that are parsed without Typer give the same arguments as Typer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FUNCTIONS = dict(functions())
 
 
 def by_typer(function, words):
-    """The arguments that Typer calls the function with; None where it ends with an error."""
+    """Return the arguments with which Typer calls the function; None if Typer reports an error."""
     called = []
 
     @functools.wraps(function)
@@ -157,7 +157,7 @@ INSPECTING = ("dataclasses", "inspect")
     ],
 )
 def test_a_command_that_asks_imports_no_more_than_it_needs(code, heavy, tmp_path):
-    """Without a cluster: it has imported all that it needs to ask for one."""
+    """Without a cluster the command fails, but by then it has imported all that it needs."""
     asked = f"""
 import sys
 from phalanx.cli.quick_start import hasten

@@ -1,4 +1,4 @@
-"""Tables at three widths: names are whole, and reasons take several lines of whole words."""
+"""Tables at three widths: names are never cut, and reasons are wrapped between words."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_without_rows_there_are_heads_alone(
 
 
 def test_signs_that_have_no_width_of_their_own_count_nothing() -> None:
-    """The sign for no vowel of Hindi, an accent, and a circle around a letter."""
+    """The characters are Hindi's virama, an accent, and a circle around a letter."""
     assert width_of("न\u094d") == 1
     assert width_of("e\u0301") == 1
     assert width_of("e\u20dd") == 1

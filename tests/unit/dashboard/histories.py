@@ -39,7 +39,7 @@ MAX_NODES = 5
 
 
 class History(World):
-    """A cluster whose head writes to a store, and to which things happen as the seed says."""
+    """A cluster whose head writes to a store, with events drawn from the seed."""
 
     node_class = WorkingNode
 
@@ -74,7 +74,7 @@ class History(World):
         return f"{prefix}{self._number}"
 
     def submit(self) -> None:
-        """A job, of which some members may do without others."""
+        """Submit a job. It may need only some of its members."""
         members, rng = self.drawn.randint(1, 4), self.drawn
         self._submit(
             self._name("job"),
@@ -85,7 +85,7 @@ class History(World):
         )
 
     def submit_array(self) -> None:
-        """An array of a few tasks."""
+        """Submit an array of a few tasks."""
         last = self.drawn.randint(1, 9)
         limit = self.drawn.choice((None, 2))
         self._submit(self._name("array"), 1, array=ArraySpec(ranges=((0, last, 1),), limit=limit))
@@ -102,11 +102,11 @@ class History(World):
         self.job(group, name=name, queue=queue, priority=rng.randint(0, 3), user=user, **fields)
 
     def end_member(self) -> None:
-        """A member completes."""
+        """Let a member complete."""
         self._end(0)
 
     def fail_member(self) -> None:
-        """A member fails."""
+        """Let a member fail."""
         self._end(1)
 
     def _end(self, code: int) -> None:
@@ -117,43 +117,43 @@ class History(World):
         return str(self.drawn.choice([row.name for row in self.ask(ListJobs())] or ["none"]))
 
     def command(self) -> None:
-        """Somebody gives a command."""
+        """Give a random command to a job."""
         self.ask(CommandJob(self._job(), self.drawn.choice(COMMANDS)))
 
     def delete(self) -> None:
-        """Somebody deletes a job."""
+        """Delete a job."""
         self.ask(DeleteJob(self._job()))
 
     def join_new(self) -> None:
-        """A node joins."""
+        """Let a node join."""
         if len(self.nodes) < MAX_NODES:
             name = self._name("n")
             self.add(name, CPU=float(self.drawn.randint(2, 8)), GPU=float(self.drawn.randint(0, 4)))
 
     def node_dies(self) -> None:
-        """A node dies with all that runs on it."""
+        """Let a node die with all that runs on it."""
         if len(self.nodes) > 1:
             self.kill(self.drawn.choice(sorted(self.nodes)))
 
     def drain(self) -> None:
-        """Somebody drains a node."""
+        """Drain a node."""
         self.ask(DrainNode(self.drawn.choice(sorted(self.nodes)), "its fans"))
 
     def undrain(self) -> None:
-        """Somebody takes a node back."""
+        """Undrain a node."""
         self.ask(UndrainNode(self.drawn.choice(sorted(self.nodes))))
 
     def change_queue(self) -> None:
-        """The limit of a queue changes."""
+        """Change the limit of a queue."""
         cap = {"CPU": float(self.drawn.randint(1, 6))}
         self.ask(UpdateQueue("small", QueueFields(capability=cap)))
 
     def head_dies(self) -> None:
-        """The head dies, and the next one reads what is written."""
+        """Let the head die; the next one reads what was written."""
         self.restart()
 
     def make_actor(self) -> None:
-        """A program makes an actor, whose constructor may not have returned yet."""
+        """Let a program make an actor, whose constructor may not have returned yet."""
         rng = self.drawn
         name = self._name("actor").encode().ljust(16, b"-")
         spec = ActorSpec(
@@ -167,7 +167,7 @@ class History(World):
             self.head.actor_table.ready(name, record.worker, rng.randint(2, 9_999))
 
     def actor_dies(self) -> None:
-        """Somebody kills an actor, or its process crashes."""
+        """Kill an actor, or let its process crash."""
         found = [one for one in self.head.actor_table.all() if one.state != "DEAD"]
         if not found:
             return
@@ -178,5 +178,5 @@ class History(World):
             self.head.actor_table.kill(one.actor, no_restart=True)
 
     def wait_long(self) -> None:
-        """Half a minute passes."""
+        """Let half a minute pass."""
         self.heal(30)

@@ -35,7 +35,7 @@ def ids(table: actors.ActorList) -> list[int]:
 
 
 def html(head: Head, path: str) -> str:
-    """A page, as text without tags."""
+    """Return a page as text without tags."""
 
     async def look() -> str:
         async with served(head) as (client, _):
@@ -105,7 +105,7 @@ def test_an_address_chooses_actors(words, found):
     ],
 )
 def test_the_head_is_asked_for_the_chosen_state(state, filters):
-    """The dead are not among the first thousand where more are alive."""
+    """If more than a thousand actors are alive, the dead ones are not among the first thousand."""
     assert actors.query({"state": state}).filters == filters
 
 

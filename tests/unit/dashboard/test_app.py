@@ -1,5 +1,6 @@
-"""Routes: who may take them, that nothing that users write becomes HTML, and what is sent of
-changes. The application itself; no socket."""
+"""Routes: who may use them, that text of users never becomes HTML, and which changes are sent.
+Tests the application without a socket.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ async def served(
     head: Head | Record, may_act: bool = True, is_in: bool = True, scrape_token: str = "",
     patience_s: float = 60.0,
 ):  # fmt: skip
-    """(client, dashboard), with a watch that has looked once."""
+    """Return (client, dashboard) with a watch that has asked the head once."""
     watch = Watch(head.ask, wall=lambda: NOW)
     dashboard = Dashboard(
         watch, Login(SECRET), address="127.0.0.1:6380", cookie="c", may_act=may_act,
@@ -67,7 +68,7 @@ async def served(
 
 
 class Reader(HTMLParser):
-    """Collects everything that no page of Phalanx has."""
+    """Collects the elements and attributes that no page of Phalanx may have."""
 
     def __init__(self):
         super().__init__()
@@ -80,7 +81,9 @@ class Reader(HTMLParser):
 
 
 def harmful(html):
-    """Elements and attributes that run or load something of others; and a template in a name."""
+    """Return the elements and attributes that run or load foreign content. Fails if a template in a
+    name was evaluated.
+    """
     reader = Reader()
     reader.feed(html)
     assert "&amp;49" not in html
@@ -88,7 +91,7 @@ def harmful(html):
 
 
 def run(coroutine):
-    """The result of a coroutine, which ends within a minute."""
+    """Return the result of a coroutine; fail after a minute."""
     return asyncio.run(asyncio.wait_for(coroutine, 60))
 
 
@@ -109,7 +112,7 @@ def test_every_page_is_written_and_nothing_that_users_write_is_html():
 
 
 class LateHead(Head):
-    """A head whose plan takes long."""
+    """A head that takes long to answer with a plan."""
 
     def __init__(self):
         super().__init__()
@@ -254,7 +257,7 @@ def test_output_is_read_from_its_end_and_on():
 
 
 async def events(response, count):
-    """The next events of a stream: (name, data)."""
+    """Return the next events of a stream as (name, data)."""
     found, name = [], ""
     async for line in response:
         if line.startswith("event: "):

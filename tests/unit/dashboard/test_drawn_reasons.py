@@ -1,4 +1,6 @@
-"""Drawn clusters with one cause of a wait: all places name it, and the job starts without it."""
+"""Drawn clusters in which work waits for one cause: every place names the cause, and without it the
+job starts.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from .test_situations import GpuWorld, Head, members_of
 
 
 class Drawn(GpuWorld):
-    """Nodes in two zones with work on some of them, and room for what waits but for its cause."""
+    """Nodes in two zones with running work, and room for the waiting gang except for one cause."""
 
     def __init__(self, seed):
         super().__init__()
@@ -67,7 +69,7 @@ def zone_too_few(world):
 
 
 def zone_full(world):
-    """Work elsewhere is not in the way."""
+    """Fill one zone; work in other zones must not be named as a cause."""
     world.add_gpus("small", gpus=2, zone="c")
     world.put("holder", gpus=2.0, placement={"nodeSelector": {"zone": "c"}})
     world.put("late", gpus=2.0, placement={"nodeSelector": {"zone": "c"}})

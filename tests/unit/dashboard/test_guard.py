@@ -1,4 +1,4 @@
-"""Requests that are let through, by lists of allowed ones."""
+"""Requests are accepted by lists of what is allowed."""
 
 from __future__ import annotations
 

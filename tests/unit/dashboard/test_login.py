@@ -1,4 +1,4 @@
-"""Codes are good once, for a minute; sessions for half a day."""
+"""A code can be used once, within a minute; a session lasts half a day."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from .world import gang, node, snapshot
 APART = 0.12
 """The least distance of two colours in OKLab; 0.02 is the least that people see."""
 CONTRAST = 3.0
-"""The least contrast of a colour and what lies behind it."""
+"""The least contrast between a colour and its background."""
 CSS = (resources.files("phalanx.dashboard") / "static" / "page.css").read_text()
 LIGHT, DARK = re.findall(r":root \{(.*?)\}", CSS, re.DOTALL)[:2]
 
@@ -63,7 +63,7 @@ def test_colours_of_jobs_can_be_told_apart_and_seen(block: str) -> None:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_no_two_jobs_of_a_drawn_set_look_alike(seed: int) -> None:
-    """Jobs come and go; those that stay keep their looks, and no two have the same one."""
+    """Jobs come and go. Those that stay keep their looks, and no two jobs share one."""
     rng = random.Random(seed)
     names = [f"{rng.choice('abc')}-{number}" for number in range(rng.randint(1, LOOKS))]
     looks = Looks()

@@ -1,4 +1,6 @@
-"""Metrics are OpenMetrics, bounded, counted once; what is written for others names only these."""
+"""Metrics are in OpenMetrics format, bounded, and counted once; dashboards and alerts for other
+programs use only these metrics.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def values(metrics, name):
 
 
 def look(watch):
-    """Have the watch look once."""
+    """Make the watch ask the head once."""
     asyncio.run(watch._look())
 
 
@@ -94,7 +96,7 @@ def test_no_label_names_a_job_or_a_user(metrics):
 
 
 def told(*own, nodes=(), version=1, is_new=True, gone=()):
-    """The counts of a head, and of each node (id, name of its machine)."""
+    """Return the counts of a head, and of each node (id, name of its machine)."""
     rows = [
         NodeMetrics(node_id, host, msgspec.msgpack.encode(numbers))
         for node_id, host, numbers in nodes
@@ -218,7 +220,9 @@ def test_a_head_that_does_not_answer_is_told(head):
 
 
 def named(expression):
-    """The metrics that an expression reads; raises where it is none."""
+    """Return the metrics that an expression reads. Raises an error if the expression does not
+    parse.
+    """
     promql_parser.parse(re.sub(r"\$queue|\$resource|\$node", "x", expression))
     return set(re.findall(r"phalanx_\w+", expression))
 
@@ -228,7 +232,7 @@ EXPORTED = {"phalanx_build_info"} | {
     for name, one in CATALOGUE.items()
     for end in (("_bucket", "_sum", "_count") if one.kind == HISTOGRAM else ("",))
 }
-"""Every name that an expression may read."""
+"""All names that an expression may read."""
 
 
 def test_every_expression_of_alerts_and_board_parses_and_names_what_is_exported():

@@ -1,4 +1,6 @@
-"""The page of objects: what is not recorded is counted apart, with the way to record it."""
+"""The page of objects: those whose origin is not recorded are counted separately, with advice how
+to record it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from .world import GIB, Head
 
 
 class Counting(Head):
-    """A head that tells at which places programs have made objects."""
+    """A head that knows where programs have made objects."""
 
     def __init__(self, *places: str | None) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Content of pages, from rows."""
+"""The contents of pages, computed from rows."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def test_a_short_bar_is_named_beside_it_where_nothing_is_in_the_way():
 
 
 def test_a_low_bar_is_named_beside_it_where_the_name_meets_no_other_bar():
-    """In a drawing of many lanes, the bar of one device is lower than a name."""
+    """In a drawing with many lanes, the bar of one device is too low to hold a name."""
     rows = [node(number + 1, [0] * 8) for number in range(plan.FEW + 1)]
     status = msgspec.structs.replace(snapshot().status, nodes=rows)
 
@@ -318,7 +318,7 @@ def test_the_axis_of_the_plan_has_round_times_of_day():
 
 
 def counted(**values):
-    """Numbers over the last quarter of an hour, each of one value."""
+    """Return numbers over the last quarter of an hour, each constant."""
     found = {}
     for name, value in values.items():
         found[name, "GPU"] = series = Series()

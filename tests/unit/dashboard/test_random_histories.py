@@ -1,4 +1,4 @@
-"""After random histories the pages, the commands' JSON and the store say the same."""
+"""After random histories, the pages, the commands' JSON and the store agree."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from .world import Head as DrawnHead
 SEEDS, STEPS = 3, 60
 MORE_SEEDS, MORE_STEPS = 24, 120
 LOOKED_AT = 6
-"""Jobs of which each comparison opens the page."""
+"""The most jobs whose pages each comparison opens."""
 EVERY = 10
-"""Steps between two comparisons: the page follows the changes in between."""
+"""The steps between two comparisons. In between, the page follows the changes."""
 
 
 class Head(DrawnHead):
@@ -82,7 +82,7 @@ class Seen:
         assert (await self.client.post("/login", data={"code": code}, headers=OWN)).is_redirect
 
     async def look(self) -> None:
-        """Let the page ask for what has changed, a second later."""
+        """Let a second pass, and let the page ask for changes."""
         self.world.now += 1.0
         await self.watch._look()
         assert self.watch.trouble == ""
@@ -94,7 +94,7 @@ class Seen:
         return answer.json()["page"]
 
     async def all_jobs(self) -> tuple[dict[str, Any], dict[str, int]]:
-        """All rows of the list of jobs, by name, and the numbers by state above it."""
+        """Return all rows of the list of jobs, by name, and the number of jobs in each state."""
         found: dict[str, Any] = {}
         number = 1
         while True:
@@ -116,12 +116,14 @@ class Seen:
         return json.loads(done.stdout)
 
     def stored(self) -> StoredState:
-        """The rows that the next head would read."""
+        """Return the state that the next head would read from the store."""
         return read_state(self.world.journal.storage)
 
 
 def drawn(value: Any) -> Any:
-    """Data as JSON has it, with amounts rounded as sums of parts differ in their last digit."""
+    """Return the data with amounts rounded, because sums of the same parts may differ in their last
+    digit.
+    """
     if isinstance(value, float):
         return round(value, 6)
     if isinstance(value, dict):
@@ -132,7 +134,9 @@ def drawn(value: Any) -> Any:
 
 
 def differences(page: dict[str, Any], said: dict[str, Any]) -> list[Any]:
-    """The fields in which two sets of rows differ: (name, field, of the page, of the other)."""
+    """Return the fields in which two sets of rows differ: (name, field, value on the page, other
+    value).
+    """
     found: list[Any] = sorted(page.keys() ^ said.keys())
     for name in page.keys() & said.keys():
         one, other = drawn(page[name]), drawn(said[name])
@@ -146,7 +150,7 @@ def differences(page: dict[str, Any], said: dict[str, Any]) -> list[Any]:
 
 
 async def check(seen: Seen) -> None:
-    """Compare everything that the three show."""
+    """Check that the page, the commands and the store agree."""
     await seen.look()
     stored = seen.stored()
     jobs, states = await seen.all_jobs()
@@ -171,7 +175,7 @@ async def check(seen: Seen) -> None:
 
 
 def assert_is_record(row: Any, record: Any) -> None:
-    """A row says what the store's record says."""
+    """Check that a row agrees with the store's record."""
     spec = record.spec
     assert (row["queue"], row["user"], row["state"]) == (spec.queue, spec.user, record.state)
     assert (row["retries"], row["restarts"]) == (record.retries, record.run_count)
@@ -213,7 +217,7 @@ def count(rows: list[Any], queue: str, state: str) -> int:
 
 
 async def check_rows_of_html(seen: Seen, jobs: dict[str, Any]) -> None:
-    """The first page of the list has the words of its data."""
+    """Check that the first page of the list has the words of its data."""
     html = await seen.html("/jobs")
     written = dict(re.findall(r'<tr id="job-default_2f_([^"]+)">(.*?)</tr>', html, re.DOTALL))
     assert len(written) == min(len(jobs), 50)
@@ -271,7 +275,9 @@ async def check_plan_events_and_cycles(seen: Seen) -> None:
 
 
 async def check_actors(seen: Seen) -> None:
-    """The table of actors, all its pages, and the counts by class have the listing's actors."""
+    """Check that the table of actors, all its pages, and the counts by class agree with the
+    listing.
+    """
     listing = seen.command("list", "actors", "--detail", "--limit", "1000")
     rows = {row["actor_id"]: row for row in listing["rows"]}
     assert len(rows) == listing["total"]
@@ -327,8 +333,9 @@ async def check_job(seen: Seen, name: str, row: Any, record: Any, stored: Stored
 
 
 def _in_store(state: str) -> str:
-    """The state of an array task as the store knows it: the next head decides anew which of the
-    tasks that have not begun is the next."""
+    """Return the state that the store has for an array task. The store does not record which task
+    is the next one: the next head decides that anew.
+    """
     return st.PENDING if state == st.WAITING else state
 
 

@@ -1,4 +1,4 @@
-"""A run as a file: what is written is shown again, and what is no record is refused."""
+"""A run as a file: a written file is shown again, and a file that is not a record is refused."""
 
 from __future__ import annotations
 

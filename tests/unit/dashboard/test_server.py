@@ -1,4 +1,4 @@
-"""The page of a real cluster, over real sockets: as a browser asks, and as nobody should."""
+"""The page of a real cluster over real sockets: requests of a browser, and malformed requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from phalanx.runtime.os.session import started_at
 
 
 class Browser:
-    """Keeps cookies, and says where its requests come from."""
+    """Keeps cookies, and sends the headers that tell where its requests come from."""
 
     def __init__(self, base):
         self.base = base
@@ -43,7 +43,7 @@ class Browser:
 
 
 def sign_in(machine):
-    """A browser that has followed the address that the command prints."""
+    """Return a browser that has followed the address that the command prints."""
     link = machine.done("dashboard", "--port", "0").split("\n")[1]
     base, code = link.split("/login#code=")
     browser = Browser(base)
@@ -156,7 +156,9 @@ def test_an_announced_page_refuses_no_browser_before_its_server_has_started():
 
 
 def raw(browser, request):
-    """The server's answers to these bytes: statuses, and whether it closed the connection."""
+    """Send these bytes; return the statuses of the answers, and whether the server closed the
+    connection.
+    """
     url = urlsplit(browser.base)
     with socket.create_connection((url.hostname, url.port), timeout=60) as connection:
         answer = b""

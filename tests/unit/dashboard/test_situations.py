@@ -66,7 +66,7 @@ def members_of(name, count, gpus, placement=None):
 
 
 class Head(DrawnHead):
-    """The page's questions, answered by the head."""
+    """Answers the page's questions by the head."""
 
     def __init__(self, world):
         super().__init__()
@@ -162,7 +162,7 @@ def held_by_the_user(world):
 
 
 def some_members_ask_for_a_label_that_no_node_has(world):
-    """The first member has room, and other jobs hold much: both are beside the point."""
+    """The first member has room, and other jobs hold much. Neither is the reason."""
     world.add_gpus("n1", gpus=4)
     world.put("llama", members=2)
     launcher = members_of("launcher", 1, 0.0)
@@ -206,7 +206,7 @@ def gang_larger_than_all_that_is_left(world):
 
 
 def member_queue_cap_of_a_gang(world):
-    """Its members ask for three together, whatever number of them would fit."""
+    """The gang's members ask for three together, and a part of them is never placed alone."""
     world.add_gpus("n1", gpus=4)
     world.ask(CreateQueue("team", QueueFields(capability={"GPU": 3.0})))
     world.put("first", queue="team")
@@ -273,7 +273,7 @@ def gpus_that_are_closed(world):
 
 
 def scarce_cpus_beside_free_gpus(world):
-    """It lacks CPUs: the job that holds GPUs is not the one in its way."""
+    """The job lacks CPUs, so the job that holds GPUs is not what it waits for."""
     world.add_gpus("n1", gpus=8, cpus=4.0)
     world.put("gpus", gpus=2.0)
     world.put("cpus", gpus=0.0, members=2)
@@ -313,7 +313,7 @@ WORDS = {
     behind_a_promise: "Priority",
     behind_others_of_a_higher_priority: "Priority",
 }
-"""squeue's word for each situation; `Resources` for the others."""
+"""squeue's word for each situation; for the others it is `Resources`."""
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.__name__)

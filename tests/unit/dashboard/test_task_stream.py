@@ -20,7 +20,7 @@ W1, W2 = "aa" * 28, "bb" * 28
 
 
 def ran(number, ago, length, worker=W1, **fields):
-    """A task that began `ago` seconds ago and ran for `length` seconds."""
+    """Return a task that began `ago` seconds ago and ran for `length` seconds."""
     times = {
         "start_time_ms": round(1000 * (NOW - ago)),
         "end_time_ms": round(1000 * (NOW - ago + length)),

@@ -1,4 +1,4 @@
-"""A page's wait for news of the head."""
+"""How a page waits for news of the head."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATIENCE_S = 120.0
 
 @pytest.mark.parametrize("seed", range(3))
 def test_viewers_that_go_while_they_wait_hold_up_nobody(seed: int) -> None:
-    """They come, are told in vain, give up, and are cancelled at any moment."""
+    """Viewers come, are notified after they have gone, give up, and are cancelled at any moment."""
     rng = random.Random(seed)
     watch = Watch(Head().ask)
     wrong: list[str] = []

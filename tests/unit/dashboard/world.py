@@ -1,5 +1,6 @@
-"""A cluster as a head tells of it, drawn: names that mean harm, devices that are shared, a tree of
-queues."""
+"""A made-up cluster as a head describes it: names that attack pages, devices that are shared, a
+tree of queues.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ START = ExpectedStart(
 
 
 def node(number: int, left: list[int] | None = None, **fields: Any) -> NodeInfo:
-    """A node of two devices unless told otherwise; `left` in units of 1/10000."""
+    """Return a node, of two devices by default; `left` is in units of 1/10000."""
     left = [10_000, 10_000] if left is None else left
     free = {"CPU": 8.0, "memory": GIB}
     total: dict[str, float] = {"CPU": 16.0, "memory": 4 * GIB}
@@ -74,7 +75,7 @@ def node(number: int, left: list[int] | None = None, **fields: Any) -> NodeInfo:
 
 
 def device(row: NodeInfo, number: int, **fields: Any) -> DeviceInfo:
-    """A GPU of a node, of which all was read."""
+    """Return a GPU of a node for which all values were read."""
     known: dict[str, Any] = {
         "state": "ok", "action": "", "reason": EVIL, "is_closed": False, "left": 1.0,
         "holders": [], "busy": 0.5, "memory_used": 2**30, "memory_total": 4 * 2**30,
@@ -101,7 +102,7 @@ def job(name: str, state: str = st.RUNNING, **fields: Any) -> JobInfo:
 
 
 def gang(number: int, nodes: list[NodeInfo], devices: list[list[int]], **fields: Any) -> GangInfo:
-    """A gang of which each member is on one of the nodes, with these devices."""
+    """Return a gang. Each member is on one of the nodes, with the devices at the same position."""
     known: dict[str, Any] = {
         "name": f"g{number}", "group": f"{number:032x}", "queue": "lab", "priority": 0,
         "phase": "Running", "members": ["running"] * len(nodes), "min_members": len(nodes),
@@ -124,7 +125,7 @@ def queue(name: str, **fields: Any) -> QueueInfo:
 
 
 def event(number: int, kind: str, **fields: Any) -> EventInfo:
-    """An event this many seconds after a quarter of an hour ago."""
+    """Return an event whose time is `number` seconds after a quarter of an hour ago."""
     return EventInfo(number=number, at=NOW - 900 + number, kind=kind, **fields)
 
 
@@ -156,7 +157,7 @@ EVENTS = [
 
 
 def cycle(number: int, **fields: Any) -> CycleInfo:
-    """A cycle that placed one gang, took places from another, and left a third."""
+    """Return a cycle that placed one gang, took places from another, and left a third waiting."""
     known: dict[str, Any] = {
         "number": number, "at": NOW - 100 + number, "repeats": 0, "took_s": 0.004,
         "read_s": 0.001, "actions": {"allocate": 0.002, "reclaim": 0.0005}, "may_evict": True,
@@ -191,7 +192,9 @@ CYCLES = [
 
 
 def snapshot(**fields: Any) -> ClusterSnapshot:
-    """Two nodes, of which one device is half held by a task; a gang; jobs of all kinds."""
+    """Return a snapshot of two nodes, one of whose devices is half held by a task; a gang; and jobs
+    of all kinds.
+    """
     nodes = [node(1, [0, 5_000]), node(2), node(3, [], state="DEAD", reason=EVIL)]
     known: dict[str, Any] = {
         "version": 1,
@@ -221,7 +224,7 @@ def snapshot(**fields: Any) -> ClusterSnapshot:
 
 
 def description(row: JobInfo) -> JobDescription:
-    """All about a job whose only member has printed something."""
+    """Return the description of a job whose only member has printed something."""
     member = MemberInfo(
         name=f"{EVIL}-0", state=row.state, attempt=1, node=node(1).node_id,
         devices={"GPU": [0]}, exit_code=None, reason=EVIL, started=NOW - 9, ended=None,
@@ -278,7 +281,7 @@ PRINTED = b"\x1b[31mred\x1b[0m <b>one</b>\n" + b" 1%\r 50%\r100%\n" + b"\x1b]0;t
 
 
 def name_of(row: JobInfo) -> str:
-    """NAMESPACE/NAME."""
+    """Return NAMESPACE/NAME of a job."""
     return f"{row.namespace}/{row.name}"
 
 
@@ -356,7 +359,7 @@ DRIVERS = [{"job_id": "01000000", "entrypoint": f"python {EVIL}", "state": "RUNN
 
 
 class Head:
-    """The answers of a head, from rows."""
+    """Answers a page's requests from rows."""
 
     def __init__(self) -> None:
         self.snapshot = snapshot()
@@ -457,7 +460,7 @@ class Head:
         return [row for row in self.tasks if lets_through(query.filters, row)]
 
     def _news(self) -> ClusterNews:
-        """All of it, each time."""
+        """Return all rows each time."""
         return ClusterNews(
             since=Since(1.0), is_new=True, is_more=False, nodes=self.snapshot.status.nodes,
             jobs=self.snapshot.jobs, gangs=self.snapshot.gangs, gone_nodes=[], gone_jobs=[],

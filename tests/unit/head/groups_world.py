@@ -74,7 +74,7 @@ class GroupsWorld(World):
         self.groups.resources_changed(self.now)
 
     def deliver(self, letter: Letter) -> None:
-        """A letter arrives; the head hears of free resources later."""
+        """Deliver a message. The head learns later which resources are free."""
         if letter.receiver is self or letter.receiver.name in self.nodes:
             self.network.deliver(letter)
 
@@ -103,7 +103,7 @@ class GroupsWorld(World):
         return " ".join(self.known(name.encode()).nodes)
 
     def check_settled(self) -> None:
-        """The nodes hold exactly the bundles that the head believes them to hold."""
+        """Check that the nodes hold exactly the bundles that the head believes them to hold."""
         believed = {
             (group, index): [(node, True)]
             for group in self.stored_groups

@@ -1,4 +1,4 @@
-"""A process that hears that an actor lives knows by then the resources that it holds."""
+"""When a process hears that an actor lives, it already knows the resources that the actor holds."""
 
 from __future__ import annotations
 

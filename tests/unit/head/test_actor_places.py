@@ -1,4 +1,4 @@
-"""Where actors go on a cluster, where they wait, and what becomes of them when nodes die."""
+"""The nodes on which actors are placed or wait, and what becomes of actors when nodes die."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_spread_takes_turns(world):
 
 
 def fill(world, **queues):
-    """Nothing is free anywhere; this many wait, each for a second."""
+    """Make all nodes full, with this many demands waiting on each, a second each."""
     for name in world.nodes:
         queued = [({"CPU": 1.0}, queues.get(name, 0))]
         world.directory.report(world.now, name, NodeReport(available={}, queued=queued, run_s=1.0))
@@ -351,7 +351,7 @@ def test_who_is_not_confirmed_has_died(world):
 
 
 def test_one_that_a_lost_node_may_have_made_is_another_incarnation_at_its_next_place(world):
-    """The head before had said that it was alive, and could not write that down."""
+    """The previous head had announced the actor as alive, but could not write that down."""
     world.table.register(world.record(max_restarts=0))
     table = restarted(world)
     assert (table.get(b"x").node, table.get(b"x").worker) == ("a", b"")

@@ -18,7 +18,9 @@ AT = st.integers(0, 1_000)
 
 
 class ActorsMachine(RuleBasedStateMachine):
-    """No actor has two workers, restarts are those that were declared, and all end well."""
+    """No actor has two workers, none is restarted more often than declared, and each ends as alive
+    or dead.
+    """
 
     def __init__(self):
         super().__init__()
@@ -36,7 +38,7 @@ class ActorsMachine(RuleBasedStateMachine):
     # ---- effects
 
     def place_actor(self, record):
-        """The node with the fewest."""
+        """Place the actor on the node with the fewest actors."""
         node = min(self.nodes, key=lambda name: (len(self.nodes[name]), name))
         self.nodes[node][record.actor] = b""
         self.table.sent(record.actor, node)
@@ -128,7 +130,7 @@ class ActorsMachine(RuleBasedStateMachine):
 
     @rule(at=AT)
     def leaves(self, at):
-        """End it on purpose: its process lives on for a while."""
+        """Let an actor leave on purpose. Its process lives on for a while."""
         if self.stored:
             self.table.leaving(list(self.stored)[at % len(self.stored)], "it left")
 
@@ -139,7 +141,7 @@ class ActorsMachine(RuleBasedStateMachine):
 
     @rule(lost=st.booleans(), at=AT)
     def head_restarts(self, lost, at):
-        """While it is away a worker may die, or a node may come to nothing."""
+        """Restart the head. Meanwhile a node may lose one actor."""
         self.table = ActorTable(self)
         node, actor = self.some(at, waiting=False)
         if lost and node is not None:
@@ -177,7 +179,7 @@ class ActorsMachine(RuleBasedStateMachine):
             assert record.max_restarts < 0 or record.restarts <= record.max_restarts
 
     def teardown(self):
-        """Every actor that is not dead comes to life."""
+        """Check that every actor that is not dead comes alive."""
         while any(not worker for has in self.nodes.values() for worker in has.values()):
             self.worker_is_found(0)
         for at in range(len(self.stored)):

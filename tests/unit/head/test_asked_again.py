@@ -1,5 +1,6 @@
-"""A question that a node repeats, as its connection ended before the answer, may have been carried
-out: then it is answered as it was the first time, and is no error."""
+"""A node repeats a request if its connection ended before the answer. If the request was already
+carried out, it gets the same answer again, and no error.
+"""
 
 from __future__ import annotations
 

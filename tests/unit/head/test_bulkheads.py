@@ -40,7 +40,7 @@ def world():
 
 
 def fails_for(plant, owner, method, is_bad):
-    """Have a method raise where `is_bad` says so of its arguments."""
+    """Make a method raise for the arguments for which `is_bad` is true."""
     whole = getattr(owner, method)
 
     def failing(*args, **kwargs):
@@ -64,7 +64,7 @@ def counted(world):
 
 
 def others_go_on(world):
-    """Somebody's job begins, and comes to its end."""
+    """Check that a bystander's job begins and completes."""
     uid = world.submit_bystander()
     world.rounds()
     assert world.state(uid) == states.RUNNING

@@ -15,7 +15,9 @@ ONE, TWO = amounts({"CPU": 1}), amounts({"CPU": 2})
 
 
 class Script:
-    """Runs steps such as `prepare 1 0,1` for one group, and says what came and what is free."""
+    """Runs steps such as `prepare 1 0,1` for one group, and returns the answers and the free
+    amounts.
+    """
 
     def __init__(self, cpus=4):
         self.resources = NodeResources({"CPU": cpus, "GPU": 1})
@@ -114,7 +116,9 @@ def test_only_committed_bundles_are_used():
 
 
 def test_bundles_are_free_when_the_last_user_of_them_all_has_ended():
-    """The head hears of them together, so that a device it counts as held goes to nobody else."""
+    """The head hears of all bundles in one message, so that a device that it counts as held is
+    given to nobody else.
+    """
     script = Script(cpus=2)
     script.run("prepare 1 0,1; commit 1")
     pool = next(script.table.pools((GroupId(b"g"), 0)))

@@ -1,5 +1,6 @@
-"""The clock of the head's machine is set, ahead and back: no length of time is another for
-that, and what people wrote as a moment goes by the clock as it is."""
+"""The clock of the head's machine is set ahead and back: no length of time changes, and moments
+that people wrote are reached by the clock as it is now.
+"""
 
 from __future__ import annotations
 
@@ -51,11 +52,11 @@ class SteppedWorld(World):
         self.goes_on(1.0)
 
     def step(self, step_s: float) -> None:
-        """The wall-clock time, and nothing else, is another."""
+        """Change the wall-clock time, and nothing else."""
         self.clock.ahead_s += step_s
 
     def ask(self, request: Any) -> Any:
-        """The answer leaves when all that it rests on is written."""
+        """Return the answer, which is sent when all that it depends on is written."""
         replies: list[Any] = []
         asker: Asker[Any] = Asker(Role.PROCESS, bytes(16), lambda *reply: replies.append(reply))
         handlers = self.head.answering.handlers_of(request.kind)
@@ -64,7 +65,7 @@ class SteppedWorld(World):
         return read_result(request, *replies[0])
 
     def goes_on(self, seconds: float, every_s: float = 1.0) -> None:
-        """So much time passes, and the head looks every so often."""
+        """Let this much time pass, with a tick of the head every `every_s`."""
         end = self.now + seconds
         while self.now < end:
             self.now = min(self.now + every_s, end)
@@ -87,7 +88,7 @@ class SteppedWorld(World):
         self.ask(ApplyManifests([job_manifest(made(name, cpus, **fields))]))
 
     def full(self) -> None:
-        """Another job runs, which leaves no room."""
+        """Run another job, which leaves no room."""
         self.submit("full", cpus=2.0)
         self.settle()
 
@@ -101,7 +102,7 @@ class SteppedWorld(World):
         self.settle()
 
     def excursion(self, step_s: float = FAR_S) -> None:
-        """The clock is wrong for half a minute."""
+        """Set the clock wrong for half a minute."""
         self.step(step_s)
         self.goes_on(30.0)
         self.step(-step_s)
@@ -372,7 +373,7 @@ def cron_world(schedule: str) -> SteppedWorld:
 
 
 def begun(world: SteppedWorld, seconds: float) -> list[str]:
-    """The names of the jobs that the cron job makes in that time."""
+    """Return the names of the jobs that the cron job makes within this time."""
     record = present(world.scheduler.job_requests.crons.table.get("default/c"))
     before = len(record.history)
     world.goes_on(seconds, every_s=5.0)
@@ -435,11 +436,11 @@ _MOVE = hs.one_of(
 
 
 def lived(moves: list[tuple[str, float]], *, steps: bool) -> list[Any]:
-    """The actions of a head, with times as lengths.
+    """Return what a head did, with times as lengths.
 
-    A step has the head write all moments anew. So a head that dies later has lost less of what it
-    counts without writing it each time (how long jobs ran, what users used) than one that saw no
-    step. These two are compared only until the first restart.
+    After a step of the clock the head writes all moments again. So if it dies later, less is lost
+    of the numbers that it does not write at each change (how long jobs ran, what users used). These
+    two are compared only until the first restart.
     """
     world = SteppedWorld()
     told: list[Any] = []

@@ -1,4 +1,4 @@
-"""How long an actor that crashes rests before it starts again, and that the head keeps to it."""
+"""How long a crashing actor rests before it starts again, and that the head waits for as long."""
 
 from __future__ import annotations
 

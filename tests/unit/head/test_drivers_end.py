@@ -1,4 +1,4 @@
-"""Of drivers that have ended the head remembers the latest."""
+"""The head remembers the latest of the drivers that have ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events at the head are noted with author and reason, kept within bounds, and known again."""
+"""Events at the head have an author and a reason, are kept within bounds, and are restored."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def put(world, name, members=1, cpus=1.0, **fields):
 
 
 def news(world, name, index=0, code=None):
-    """The node says that a member runs, or has ended."""
+    """Let the node report that a member runs, or has ended."""
     gang = world.scheduler.jobs.gang_of(f"default/{name}")
     member = gang.members[index]
     world.hear(
@@ -64,7 +64,7 @@ def news(world, name, index=0, code=None):
 
 
 class Visitor:
-    """A command of somebody."""
+    """Sends requests of a user's command."""
 
     def __init__(self, world, user):
         self.world = world

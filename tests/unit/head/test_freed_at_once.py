@@ -1,5 +1,5 @@
-"""The head's objects for a request are freed with the answer, not by the garbage collector: bursts
-of requests would make the collector walk over all of them.
+"""The head's objects for a request are freed with the answer, not later by the garbage collector,
+which would walk over all of them after bursts of requests.
 """
 
 from __future__ import annotations

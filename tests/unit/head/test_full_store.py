@@ -49,7 +49,7 @@ GROUP = GangId(GroupId(b"group".ljust(18)))
 
 
 class Journal:
-    """Writes at once while its store has room, and as soon as it has some again."""
+    """Writes immediately while its store has room, and otherwise as soon as there is room again."""
 
     def __init__(self, disk: MemoryDisk) -> None:
         self.storage = Storage([MemoryShard(disk)])
@@ -70,11 +70,11 @@ class Journal:
                 durable()
 
     def flush(self):
-        """It writes at once."""
+        """Do nothing, because it writes immediately."""
 
 
 class Place:
-    """A head, a node of it and a driver there."""
+    """A head with one of its nodes, and a driver there."""
 
     def __init__(self, disk: MemoryDisk | None = None, cluster: str = "") -> None:
         self.disk = disk or MemoryDisk()
@@ -323,7 +323,9 @@ def test_an_actor_that_nobody_waits_for_is_dead_for_its_owner(place):
 
 
 def test_every_request_says_what_it_does_to_the_store():
-    """A request that adds something, or only reads, must say so; all others wait to be written."""
+    """A request that adds something, or only reads, must declare it. All others wait until they are
+    written.
+    """
     modules = (actors, cluster, gangs, groups, jobs, key_values, node, queues, ray)
     found = {
         kind.__name__: kind.effect

@@ -83,7 +83,7 @@ class GroupsMachine(RuleBasedStateMachine):
     @rule(at=AT)
     @precondition(lambda self: self.world.nodes)
     def others_take(self, at):
-        """Tasks take resources that the head has not heard of yet."""
+        """Let tasks take resources without the head's knowledge."""
         node = self.one_of(list(self.world.nodes.values()), at)
         allocation = node.resources.acquire(amounts({"CPU": 1 + at % 3}))
         if allocation is not None:
@@ -122,7 +122,7 @@ class GroupsMachine(RuleBasedStateMachine):
     # ---- what holds
 
     def committed(self):
-        """(group, index) -> the living nodes that keep it for good."""
+        """Return (group, index) -> the living nodes on which the bundle is committed."""
         return {
             place: names
             for place, held in self.world.held().items()
@@ -164,7 +164,9 @@ class GroupsMachine(RuleBasedStateMachine):
                 assert len(set(group.nodes)) == len(group.nodes)
 
     def teardown(self):
-        """When losses end, every group that fits is placed, and nothing is held beside."""
+        """Check that after the losses every group that fits is placed, and that nothing else is
+        held.
+        """
         for node, allocation in self.taken:
             node.resources.release(allocation)
         while len(self.world.nodes) < 4:
@@ -198,7 +200,7 @@ class GroupsMachine(RuleBasedStateMachine):
         return [group for group in known if group.state != REMOVED]
 
     def can_never(self, group):
-        """On four empty nodes of 4 CPU and 1 GPU."""
+        """Whether a group could never fit on four empty nodes of 4 CPUs and 1 GPU."""
         bundles = group.bundles
         whole = amounts({"CPU": 4, "GPU": 1})
         if group.strategy == "STRICT_PACK":

@@ -1,4 +1,4 @@
-"""Nodes and GPUs that are given nothing new: who said so, how long it lasts, what it ends."""
+"""Nodes and GPUs that are closed to new work: who closed them, for how long, and what ends it."""
 
 from __future__ import annotations
 
@@ -143,8 +143,9 @@ def test_a_node_drains_while_a_device_needs_a_reboot() -> None:
 
 
 def test_a_node_that_is_well_again_is_let_go_though_it_has_no_other_news() -> None:
-    """It became well while no head was there: to the next one it says as it joins what is free, and
-    in its first report the same, and that all is well."""
+    """The node became well while there was no head. It tells the next head its free amounts when it
+    joins, and its first report has the same amounts and no trouble.
+    """
 
     class SameNode(WorkingNode):
         def row(self) -> ViewRow:

@@ -16,7 +16,7 @@ from phalanx.scheduler.forecast.promised import PromiseRow
 
 
 class Rows:
-    """A table of the store, and what was written to it lately."""
+    """A table of the store, and the latest writes to it."""
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes] = {}

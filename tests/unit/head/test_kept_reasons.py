@@ -8,7 +8,7 @@ from phalanx.head.gangs.kept_reasons import PAUSE, SHORT_S, UNCHANGED_S, KeptRea
 
 
 class Head:
-    """Works answers out, each in `took_s`."""
+    """Computes answers, each of which takes `took_s`."""
 
     def __init__(self, took_s: float) -> None:
         self.clock = ManualClock()

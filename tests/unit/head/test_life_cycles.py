@@ -1,4 +1,6 @@
-"""The life cycles of nodes and placement groups are closed, and end where they should."""
+"""The life cycles of nodes and placement groups have no undeclared transitions, and end in the
+right states.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_a_report_with_another_number_alone_is_no_news() -> None:
 
 
 def start_member(world: World) -> None:
-    """A job's member begins."""
+    """Start a job with one member."""
     process = Process(command=("true",), requests=(("CPU", 1.0),))
     world.job(TaskGroup(name="a", template=Template(processes=(process,), restart="Never")))
     for _ in range(3):

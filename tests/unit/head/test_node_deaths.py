@@ -1,4 +1,4 @@
-"""Actors and members of jobs that two nodes died under, and what else nodes die of."""
+"""Actors and members of jobs under which two nodes have died, and other causes of nodes' deaths."""
 
 from __future__ import annotations
 

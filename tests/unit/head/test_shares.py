@@ -43,7 +43,7 @@ def submit(world, name, user, cpus=1.0, priority=0, queue="default"):
 
 
 def end(world, name):
-    """The job's one member is through."""
+    """End the job's only member."""
     gang = world.scheduler.jobs.gang_of(f"default/{name}")
     member = gang.members[0]
     world.hear("n1", MemberNews(gang.gang_id, 0, member.attempt, 0, log="x"))
@@ -71,7 +71,9 @@ def positions(world):
     st.lists(st.floats(0, 6000), max_size=6),
 )
 def test_looking_and_other_work_change_nothing_of_what_is_billed(works, looks):
-    """Work (begins, rate, seconds): use is the sum of what each adds alone, whenever one looks."""
+    """Each piece of work is (begin, rate, seconds). The use is the sum of what each piece adds
+    alone, whenever it is read.
+    """
     end = 10_000.0
     book = UserUsage()
     steps = [(begin, 1, i) for i, (begin, _, _) in enumerate(works)]
@@ -248,7 +250,7 @@ def test_what_is_billed_is_for_the_rules_to_say():
 
 
 def test_many_users_who_ask_for_the_same_all_have_their_turn():
-    """More than cycles look at of one kind: nobody stands behind all jobs of another."""
+    """There are more equal jobs than a cycle looks at. No user waits behind all jobs of another."""
     world = World()
     world.add("n1", CPU=1.0)
     submit(world, "first", "alice")

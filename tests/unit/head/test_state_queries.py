@@ -164,7 +164,7 @@ def making_of(ends: list[str], *, is_made: bool, **fields: Any) -> str:
 
 @pytest.mark.parametrize("end", ENDS)
 def test_an_actor_that_was_used_and_ended_was_made_well(end):
-    """Summaries counted its constructor as FAILED."""
+    """Summaries used to count the constructor of such an actor as FAILED."""
     assert making_of([end], is_made=True) == "FINISHED"
 
 

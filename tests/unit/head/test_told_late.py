@@ -1,4 +1,4 @@
-"""Answers and news that come late, twice or not at all; found by simulated clusters."""
+"""Answers and news that arrive late, twice or never. Simulated clusters have found these cases."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_who_waits_for_an_actor_asks_again():
 
 
 def test_the_end_of_an_actors_former_process_leaves_it_in_the_line():
-    """It waits on a node that is full; once another has room, it goes there."""
+    """The actor waits on a full node. When another node has room, the actor goes there."""
     sent, now = [], 10.0
     head = make_head(lambda to, message: sent.append((to, message)), ManualClock(now))
     for name in (b"node-a", b"node-b"):
@@ -89,8 +89,10 @@ def test_the_end_of_an_actors_former_process_leaves_it_in_the_line():
 
 
 def test_what_an_earlier_order_made_is_not_taken_for_a_later_one_to_the_same_node():
-    """The later one may not be written: a head that knew only of the node between would take that
-    one's process for the same incarnation, after callers had been told of this one's."""
+    """The later order may not have been written. A head that knew only the order in between would
+    take that node's process for the same incarnation, although callers had been told of the process
+    here.
+    """
     sent, now = [], 10.0
     head = make_head(lambda to, message: sent.append((to, message)), ManualClock(now))
     names = [b"node-a", b"node-b"]
@@ -176,7 +178,7 @@ def test_an_actor_that_is_bound_to_a_full_node_fails():
 
 
 def test_a_node_that_an_earlier_head_gave_up_stays_dead():
-    """That head could not write it down, and other nodes have acted on it."""
+    """The earlier head could not write the death down, but other nodes have acted on it."""
     sent = []
     head = make_head(lambda to, message: sent.append((to, message)), ManualClock(10.0))
     for name, given_up in ((b"node-a", []), (b"node-b", [b"node-a", b"node-b", b"node-x"])):

@@ -12,7 +12,7 @@ GROUP = GroupId(b"g")
 
 
 class Owner:
-    """Keeps what the attempts ask of their owner, and what nodes are asked."""
+    """Records what the attempts ask of their owner and of nodes."""
 
     def __init__(self) -> None:
         self.log: list[str] = []

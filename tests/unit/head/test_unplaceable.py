@@ -1,4 +1,6 @@
-"""Waiting work that could run nowhere is an event, once until the cluster has room for it."""
+"""Waiting work that could run on no node is an event. It is noted once, until the cluster has room
+for it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class World:
         self.cluster.put(row)
 
     def noted(self, *waiting):
-        """The events that are noted when that waits."""
+        """Return the events that are noted when these demands wait."""
         before = self.event_log.page(EventQuery()).newest
         self.unplaceable.judge(waiting)
         return [(e.name, e.why) for e in self.event_log.page(EventQuery(after=before)).events]

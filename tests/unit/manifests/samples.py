@@ -30,7 +30,7 @@ KINDS = {
 
 
 def manifest(kind: str, spec: dict[str, Any]) -> str:
-    """The manifest that a case's spec stands for."""
+    """Return the manifest of a case's spec."""
     spec = dict(spec)
     name, version = KINDS[kind]
     metadata = {"name": spec.pop("name", "case")}
@@ -44,7 +44,7 @@ def manifest(kind: str, spec: dict[str, Any]) -> str:
 
 
 def run(case: dict[str, Any]) -> Report:
-    """The findings of one case."""
+    """Return the findings about one case."""
     queues = None
     if "existing_queues" in case:
         queues = read_known_queues(yaml.safe_dump(case["existing_queues"]))

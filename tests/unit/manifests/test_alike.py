@@ -1,4 +1,6 @@
-"""Jobs like one that read well are not read again; what is wrong with them alone is still said."""
+"""A job that equals an earlier valid one in most fields is not read again, but its own faults are
+still reported.
+"""
 
 from __future__ import annotations
 

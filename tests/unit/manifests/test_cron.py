@@ -1,5 +1,6 @@
-"""When a schedule is due: against the library that Kubernetes uses, against a slow reading of its
-fields, and where clocks are changed."""
+"""The times at which a schedule is due, compared with the library that Kubernetes uses and with a
+slow evaluation of its fields, also where clocks are changed.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +98,9 @@ FIELD = {0: (0, 59), 1: (0, 23), 2: (1, 31), 3: (1, 12), 4: (0, 6)}
 
 @hs.composite
 def fields(draw: hs.DrawFn) -> tuple[str, list[set[int]]]:
-    """A schedule that is due at least now and then, and the values of its fields."""
+    """Draw a schedule that is due at least now and then; return it with the values of its
+    fields.
+    """
     words, values = [], []
     for low, high in FIELD.values():
         kind = draw(hs.sampled_from(["*", "*", "one", "range", "step"]))
@@ -165,7 +168,9 @@ CHANGES = [
     "fields", ["30 * * * *", "5 */2 * * *", "45 1 * * *", "*/15 0-3 * * *", "50 23 * * *"]
 )
 def test_around_a_change_of_clocks_every_time_that_the_clock_shows_is_meant(zone, begin, fields):
-    """A minute at a time: named hours that are shown twice are meant once."""
+    """Time passes in minutes. If a schedule names an hour that clocks show twice, only the first
+    one counts.
+    """
     tz, schedule = ZoneInfo(zone), parse_schedule(fields)
     first = int(datetime.fromisoformat(f"{begin}+00:00").timestamp())
     of_minute, of_hour, *_ = schedule.fields.split()

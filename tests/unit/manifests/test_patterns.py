@@ -1,7 +1,7 @@
-"""Texts that users write and others search: no choice of them makes the search slow.
+"""Patterns that users write and texts that are searched: no choice makes the search slow.
 
-Each would take longer than the universe is old where time grows with 2^n, and minutes where it
-grows with n^2: a test of this file that does not end has failed.
+With an algorithm that takes 2^n steps, each search here would never end; with n^2 steps it would
+take minutes. A test of this file that does not end has failed.
 """
 
 from __future__ import annotations

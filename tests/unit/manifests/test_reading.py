@@ -288,7 +288,7 @@ def test_the_examples_are_right_and_come_back_the_same(file) -> None:
 
 
 def test_records_pass_through_msgpack() -> None:
-    """A row of the head's store comes back as it was."""
+    """A row of the head's store is decoded to the same record."""
     for text in (FULL, OTHERS):
         for manifest in read_checked(text)[0]:
             spec = manifest.spec
@@ -389,7 +389,7 @@ ODD += ["1" + "0" * 30, "1" + "0" * 5000, "0x" + "f" * 5000, "!!bool x", "!!floa
 
 
 def leaves(node, path=()):
-    """The paths to all values below, and to the lists and mappings that hold them."""
+    """Yield the paths to all values below, and to the lists and mappings that hold them."""
     if isinstance(node, dict | list):
         for key, value in node.items() if isinstance(node, dict) else enumerate(node):
             yield (*path, key)

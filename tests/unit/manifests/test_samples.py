@@ -1,4 +1,4 @@
-"""Tables of manifests: ours, and any that PHALANX_MANIFEST_CASES names."""
+"""Tables of manifests: this repository's, and one that PHALANX_MANIFEST_CASES names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_case_is_decided_as_its_table_says(case) -> None:
 
 
 def test_every_rule_is_in_our_table() -> None:
-    """A code that no case provokes is a rule that nobody checks."""
+    """A rule whose code no case provokes is not tested."""
     provoked = {
         code
         for _, case in CASES

@@ -1,4 +1,4 @@
-"""The schema takes what the reader takes, and knows no other field."""
+"""The schema accepts what the reader accepts, and has no other field."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_is_misspelt_or_of_the_wrong_kind_is_shown(change, says):
 
 
 def test_every_kind_knows_fields_of_its_own():
-    """A reader that stopped in the middle would leave a kind nearly empty."""
+    """If the reader stopped in the middle, a kind would have almost no fields."""
     least = {"Job": 20, "JobTemplate": 20, "Queue": 8, "PodGroup": 5, "CronJob": 7}
     for one in manifest_schema()["allOf"]:
         kind = one["if"]["properties"]["kind"]["const"]

@@ -65,7 +65,7 @@ def test_the_largest_that_is_allowed() -> None:
 
 
 def test_lines() -> None:
-    """A refusal names the line on which the thing stands."""
+    """A refusal names the line of the fault."""
     with pytest.raises(ManifestError) as refusal:
         load("a: &x 1\n\nb: *x\n")
     assert refusal.value.findings[0].line == 3

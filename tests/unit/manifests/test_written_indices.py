@@ -1,4 +1,4 @@
-"""The indices of arrays as rows name them: none that there is not."""
+"""The indices of arrays as rows write them: exactly the existing ones."""
 
 from __future__ import annotations
 

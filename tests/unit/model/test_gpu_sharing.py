@@ -1,4 +1,4 @@
-"""Options about the sharing of GPUs: what goes together, and what manifests write instead."""
+"""Options about the sharing of GPUs: which can be combined, and how manifests write them."""
 
 from __future__ import annotations
 

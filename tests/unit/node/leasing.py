@@ -23,7 +23,7 @@ GONE = GroupKnown(GroupId(b"gone"), REMOVED, [{"CPU": 1.0}], [""])
 
 
 class Node:
-    """A lease machine and what it asked for; workers are ready as soon as they are started."""
+    """A lease machine and its effects. Workers are ready as soon as they are started."""
 
     def __init__(self, ready=True, **total):
         self.log = []
@@ -111,7 +111,7 @@ class Node:
 
 
 def make_group(node, *bundles, name=b"g"):
-    """A group whose bundles are all here."""
+    """Make a group whose bundles are all on this node."""
     amounts = {i: ResourceSet.from_mapping(b) for i, b in enumerate(bundles)}
     assert node.bundles.prepare(name, 1, amounts, node.now)
     assert node.bundles.commit(name, 1)

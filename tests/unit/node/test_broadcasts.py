@@ -1,4 +1,4 @@
-"""Sources of the copies of a large object, and the way on when one does not answer."""
+"""The sources of copies of a large object, and the next step if a source does not answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TAKERS = [b"node%02d" % n for n in range(20)]
 
 
 class Writer:
-    """The writer's part, and what it says."""
+    """The writer's part of a broadcast, and its answers."""
 
     def __init__(self):
         self.now = 0.0
@@ -45,7 +45,7 @@ class Writer:
             self.broadcasts.on_taker_done(NAME, taker)
 
     def news(self):
-        """The answers since the last time: (receiver, source)."""
+        """Return the answers since the last call, as (receiver, source)."""
         said, self.said = self.said, []
         return said
 

@@ -1,4 +1,6 @@
-"""Checks of a node: when they run, what they make of it, and that none holds up the node."""
+"""Checks of a node: when they run, what follows from their results, and that none delays the
+node.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ class World:
         self.killed += 1
 
     def tick(self, after_s: float = 0.0, exits: Exit | None = None) -> list[tuple[str, str]]:
-        """The checks that were started by then."""
+        """Let time pass; return the checks that were started."""
         self.now += after_s
         self.exit = exits
         self.started.clear()
@@ -58,7 +60,7 @@ class World:
         return list(self.started)
 
     def pass_all(self, found: Exit = WELL) -> None:
-        """Every check that runs or waits ends so."""
+        """Let every check that runs or waits end with this result."""
         for _ in range(4 * len(self.names) + 4):
             self.tick(exits=found)
 

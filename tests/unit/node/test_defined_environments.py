@@ -1,4 +1,4 @@
-"""The environments that a node's processes define, which a head that restarts must hear again."""
+"""The environments that a node's processes define. A restarted head must hear them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A node's GPUs: what goes bad leaves the pool, comes back, and what if nobody answers."""
+"""A node's GPUs: a bad one leaves the pool and may come back; and what happens if the driver does
+not answer.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from phalanx.scheduler.devices.instances import NodeResources
 
 
 class World:
-    """The watch with everything around it."""
+    """The device watch with stand-ins for everything around it."""
 
     is_connected = True
 
@@ -59,7 +61,7 @@ class World:
         self.dispatched += 1
 
     def see(self, **of_last: Any) -> None:
-        """All four are well but for the last."""
+        """Report four GPUs, of which all but the last are well; the last has these values."""
         last = DeviceSample(number=3, **of_last)
         self.watch.seen([*(DeviceSample(number=at) for at in range(3)), last])
 

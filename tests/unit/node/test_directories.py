@@ -1,4 +1,4 @@
-"""Directories that are full or cannot be written to: what a node makes of what it sees."""
+"""Directories that are full or not writable: what a node concludes from its measurements."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Node:
         return self.seen
 
     def sees(self, **seen):
-        """The trouble a while after it has come to look like that."""
+        """Return the trouble after the directory has looked like that for a while."""
         self.seen = [sample(**seen)]
         self.now += LOOK_EVERY_S
         self.directories.tick(self.now)

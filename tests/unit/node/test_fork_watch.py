@@ -6,7 +6,7 @@ from phalanx.node.fork_watch import ASK_AFTER_S, SILENT_S, ForkWatch
 
 
 class World:
-    """A fork server that does what a test says, and what was done about it."""
+    """A fork server that answers as a test says, and the actions of its watch."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -20,7 +20,7 @@ class World:
         self.done.append("rouse")
 
     def pass_time(self, seconds: float) -> list[str]:
-        """The actions within this time."""
+        """Let time pass; return the actions in this time."""
         self.done = []
         until = self.now + seconds
         while self.now < until:

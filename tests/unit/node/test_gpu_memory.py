@@ -22,7 +22,7 @@ def asks(**options: object) -> ResourceSet:
 
 
 class World:
-    """One card of 80 GiB, with daemons of MPS that only note what is asked of them."""
+    """One card of 80 GiB, with MPS daemons that only record what they are asked."""
 
     def __init__(self, cards: int = 1) -> None:
         self.now = 0.0
@@ -58,7 +58,7 @@ class World:
         return dead
 
     def begin(self, name: str, pid: int, **options: object) -> dict[str, str]:
-        """A holder with one process begins; return its variables."""
+        """Start a holder with one process; return its variables."""
         allocation = self.resources.acquire(asks(**options))
         assert allocation is not None
         holder = Holder(
@@ -77,7 +77,9 @@ class World:
         self.resources.release(allocation)
 
     def see(self, *processes: tuple[int, int | None], after: float = 1.0) -> bool:
-        """Read the card: (pid, GiB) of each process, with the holder that the node names."""
+        """Report the processes of the card as (pid, GiB), each with the holder that the node
+        names.
+        """
         self.now += after
         names = {pid: holder.name for holder, _ in self.held.values() for pid in holder.pids}
         seen = tuple(

@@ -103,8 +103,10 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def nothing_waits_that_fits(self):
-        """Every demand that fits was granted, unless as many workers as may be are starting, or its
-        class has as many already as fill the node: beyond those one begins now and then."""
+        """Check that every demand that fits was granted, unless the most workers are already
+        starting, or its class has as many as fill the node. Beyond that number, one begins now and
+        then.
+        """
         pool = self.node.machine.workers
         starting = sum(not worker.is_ready for worker in pool.all())
         assert pool.may_start == (starting < MIN_STARTING)

@@ -1,4 +1,6 @@
-"""A node's reports about its machine: use between two readings, and nothing that is not known."""
+"""A node's reports about its machine: the use between two readings, and no values that are
+unknown.
+"""
 
 from __future__ import annotations
 

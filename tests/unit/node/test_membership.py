@@ -32,7 +32,7 @@ class Connection:
 
 
 class Place:
-    """A node's membership, and what its shell is asked for."""
+    """A node's membership, and the effects that it requests."""
 
     def __init__(self, **options):
         self.now = 1000.0

@@ -38,7 +38,7 @@ ACTOR = b"actor".ljust(16)
 
 
 class Node:
-    """The parts of a node that actors meet. Processes start and end when told to."""
+    """The parts of a node that actors use. Processes start and end when a test says so."""
 
     def __init__(self, cpus=1):
         self.now = 1.0
@@ -225,7 +225,7 @@ def test_a_jobs_end_spares_its_detached_actors_even_those_whose_process_only_sta
 
 
 def test_actors_beyond_the_limit_of_processes_fail_and_tasks_find_room():
-    """Each worker costs the node's processes open files: actors may not have all of them."""
+    """Each worker costs open files in the node's processes, and actors may not use all of them."""
     node = Node(cpus=9)
     node.leases.workers = WorkerPool(2, node.make_id, max_workers=5)
     for number in range(4):
@@ -253,7 +253,7 @@ def test_the_head_knows_what_an_actor_holds_before_it_hears_that_it_is_made():
 
 
 def test_a_program_of_another_python_is_refused():
-    """No worker here could run its pickles."""
+    """No worker on this node could load the program's pickles."""
     node = Node()
     asker: Any = NodeAsker.__new__(NodeAsker)
     asker.peer = SimpleNamespace()

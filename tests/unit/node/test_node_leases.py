@@ -80,7 +80,7 @@ def test_the_leases_of_a_gone_owner_end_with_their_workers():
 
 
 def test_a_worker_that_is_to_end_with_its_owner_serves_nobody_else():
-    """It may say that it is ready while its end is on its way."""
+    """The worker may report that it is ready while its end is on its way."""
     node = Node(ready=False, CPU=1)
     node.want("a")
     node.machine.owner_gone(owner("a"), node.now)
@@ -94,7 +94,7 @@ def test_a_worker_that_is_to_end_with_its_owner_serves_nobody_else():
 
 
 def test_grants_that_come_back_at_once_do_not_recurse():
-    """The shell gives a lease back inside `granted` when its owner is not there any more."""
+    """The shell returns a lease inside `granted` if the lease's owner is gone."""
     node = Node(CPU=1)
     node.want("a")
     node.want("b", 5000)
@@ -519,7 +519,7 @@ def test_an_idle_lease_that_comes_back_is_no_busy_node():
 
 
 def block_all(node):
-    """Every task that runs waits for something from now on."""
+    """Let every running task wait for something from now on."""
     for lease in node.leases():
         node.machine.blocked(lease.worker.worker_id, node.now)
     if node.starts_ready:

@@ -1,4 +1,4 @@
-"""A node adds up what its processes say, and says it to the head when something is new."""
+"""A node adds up its processes' counts, and reports them to the head if there is something new."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class World:
         self.counts._counted(peer, ProcessNumbers(encode_numbers(list(numbers))))
 
     def said(self) -> dict[str, dict[tuple[str, ...], float]]:
-        """The numbers that the head hears after a while."""
+        """Return the counts that the head hears after a while."""
         self.now += SAY_EVERY_S
         self.counts.tick(self.now)
         return {

@@ -27,7 +27,7 @@ CAPACITY = 256 * MIB
 
 
 class Writer:
-    """The connection of a writer: what it was sent."""
+    """The connection of a writer, with the messages that it was sent."""
 
     peer = b"a"
     tag = "worker"
@@ -59,7 +59,7 @@ def writer():
 
 
 class Disk(ThreadedSpill):
-    """Copies at once, unless it `is_slow`: then when it is told to `finish`."""
+    """Copies immediately, or, if `is_slow`, when `finish` is called."""
 
     def __init__(self, session):
         super().__init__(session, call=lambda wanted: wanted())
@@ -129,7 +129,7 @@ def store(session, writer, disk, gateway):
 
 
 def reserve(store, process, size):
-    """The credit that a writer gets at once, or an error."""
+    """Return the credit that a writer gets immediately; raise if it gets an error."""
     ((credit, error),) = reserve_soon(store, process, size)
     if error is not None:
         raise error
@@ -137,7 +137,7 @@ def reserve(store, process, size):
 
 
 def reserve_soon(store, process, size):
-    """The answers of the store; there is one in the end."""
+    """Return a list to which the store's answer is added, now or later."""
     answers = []
     store.reserve(process, size, lambda credit, error: answers.append((credit, error)))
     return answers
@@ -172,7 +172,7 @@ def test_what_is_only_kept_goes_first_and_not_to_disk(store, session, writer):
 
 
 def test_what_was_kept_and_is_in_use_again_is_counted_once(store, session):
-    """Its writer has called it something else before the node heard that it is kept."""
+    """Its writer has renamed the file before the node has heard that it is kept."""
     write(store, session, "a-1")
     used_bytes = store.accounting.used_bytes
     os.rename(os.path.join(session.shared, "a-1"), os.path.join(session.shared, "a-2"))
@@ -273,7 +273,7 @@ def test_files_are_copied_beside_the_loop(session):
 
 
 def test_an_object_dropped_before_the_node_hears_of_it_is_not_counted(store, session):
-    """The owner's word and the writer's come over different sockets, in any order."""
+    """The messages of the owner and of the writer come over different sockets, in any order."""
     reserve(store, b"a", MIB)
     store.dropped("a-1", 0, b"owner")
     store.sealed("a-1", MIB, b"a")

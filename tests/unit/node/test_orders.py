@@ -1,4 +1,4 @@
-"""Room that is kept for gangs, and what is answered to an order at which a node failed."""
+"""Room that is kept for gangs, and the answer to an order whose handling failed."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Store:
 
 
 class World:
-    """A node's packages, and what it asks its head."""
+    """A node's packages, and the requests to its head."""
 
     def __init__(self) -> None:
         self.asked: list[FetchPackage] = []

@@ -1,4 +1,6 @@
-"""How long a node takes nothing new after commands could not be started for want of something."""
+"""How long a node begins nothing new after commands could not be started because it ran out of
+something.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ class Node:
         self.shortage = Shortage(lambda: self.now, lambda text, **about: None)
 
     def rest_s(self):
-        """It fails; for how many whole seconds it rests."""
+        """Let a start fail; return for how many whole seconds the node rests."""
         began = self.now
         self.shortage.failed("no memory")
         while self.shortage.trouble:

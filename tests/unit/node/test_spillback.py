@@ -42,7 +42,7 @@ def demand(count=1, cpus=1.0, owner=b"me:driver", number=1, **fields):
 
 
 class Node:
-    """Node "me" and what it knows of others; `asked` is what they were told last."""
+    """Node "me" and the other nodes that it knows; `asked` has the latest requests to them."""
 
     def __init__(self, *rows, **options):
         self.asked = {}
@@ -342,7 +342,7 @@ def test_a_type_of_devices_that_nodes_lack_is_called_by_its_name():
     ],
 )
 def test_explain_on_the_only_node_says_what_that_lacks(known, asks, said):
-    """In a cluster of one node, which hears of no other, and in time may hear of itself."""
+    """The cluster has one node. It knows no other node, and may come to know itself."""
     spilling = Node(*known).spilling
     waiting = Demands()
     wanted = demand(1, cpus=asks)

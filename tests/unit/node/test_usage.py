@@ -8,7 +8,9 @@ from phalanx.node.usage import MemberUsage, UsageSample
 
 
 def test_cpu_and_memory_of_a_member():
-    """Ten seconds on two CPUs, ten idle, and a child that no sample saw."""
+    """The member uses two CPUs for ten seconds and is idle for ten. No sample sees one of its
+    children.
+    """
     usage = MemberUsage(2.0, (), 100.0)
     usage.began(b"p", 7)
     usage.sample(110.0, UsageSample({7: (20.0, 300)}, {}))
@@ -43,7 +45,7 @@ def test_processes_side_by_side_add_up():
 
 
 def test_devices():
-    """Of two devices one is idle for a while."""
+    """One of the two devices is idle for a while."""
     usage = MemberUsage(1.0, (0, 3), 0.0)
     usage.began(b"p", 7)
     seen = {7: (1.0, 1)}

@@ -18,8 +18,9 @@ def row(prefix: bytes, state: str) -> ViewRow:
 
 
 def test_an_answer_says_nothing_of_the_node_that_asks(monkeypatch):
-    """The head makes an answer, writes what it rests on, and sends it: what it has sent meanwhile
-    of this node, that it drains no more for instance, would be undone."""
+    """The head makes an answer, writes what the answer depends on, and then sends it. The answer
+    would undo what the head has told this node in between, for example that it no longer drains.
+    """
     asked: list[Any] = []
     views: list[View] = []
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""The node as a process's store of large objects sees it."""
+"""The node from the point of view of a process's store of large objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Code by value keeps its file, and classes their slots, whatever cloudpickle makes of them."""
+"""Code that is pickled by value keeps its file name, and classes keep their slots, in any version
+of cloudpickle.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,14 @@ AGAIN = (
 
 
 class Registered:
-    """Has a serializer of its own while a test says so."""
+    """A class for which a test registers a serializer."""
 
 
 @pytest.fixture(params=["as installed", "as 3.1.3"])
 def any_cloudpickle(request, monkeypatch):
-    """As 3.1.3 all code is called `<dynamic-code>`, whichever version is installed."""
+    """Run the test with the installed cloudpickle, and as with version 3.1.3, which names the file
+    of all code `<dynamic-code>`.
+    """
     reduce = cloudpickle.Pickler.dispatch_table[CodeType]
 
     def forget(code):
@@ -56,7 +60,7 @@ def by_value_file_position(arguments, code):
 
 
 def raiser():
-    """A function, a method and a function within a function, each of which raises."""
+    """Return a function, a method and an inner function, each of which raises."""
 
     def inner():
         raise KeyError("inner")
@@ -107,7 +111,7 @@ def test_each_frame_names_the_file_of_its_program_and_shows_the_line(any_cloudpi
 
 
 def slotted():
-    """Classes by value: how a class may be given slots."""
+    """Return classes that are pickled by value, one for each way of declaring slots."""
     T = typing.TypeVar("T")
 
     class Plain:
@@ -192,7 +196,7 @@ def slotted():
 
 
 def held(value):
-    """The contents of an object, in each slot and in its `__dict__`."""
+    """Return the contents of an object: each slot, and its `__dict__`."""
     slots = {
         (cls.__name__, name): member.__get__(value)
         for cls in type(value).__mro__

@@ -1,4 +1,4 @@
-"""The one line by which listings name an exception."""
+"""The one line that listings show for an exception."""
 
 from __future__ import annotations
 

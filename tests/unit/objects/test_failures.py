@@ -15,7 +15,7 @@ from phalanx.objects import failures
 
 
 class Refuses(Exception):
-    """An exception that cannot travel: it has a lock."""
+    """An exception that cannot be pickled, because it has a lock."""
 
     def __init__(self) -> None:
         super().__init__("refuses")

@@ -11,7 +11,7 @@ from phalanx.objects.pull_queue import AGAIN_S, GIVE_UP_S, PullQueue
 
 
 class World:
-    """A queue, the transfers under way and what those who waited were told."""
+    """A queue, its running transfers, and the answers to those who waited."""
 
     def __init__(self, limit=100):
         self.moving: list[Any] = []

@@ -1,4 +1,6 @@
-"""Values and exceptions as bytes: by reference or by value, references aside, blame with a path."""
+"""Values and exceptions as bytes: pickled by reference or by value, references kept apart, and
+errors with the path of the bad part.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ SIMPLE = st.recursive(
 
 
 class Importable:
-    """Travels by its name."""
+    """A class that is pickled by its name."""
 
 
 class Holder:
@@ -42,7 +44,7 @@ class Holder:
 
 
 def copy_of(value):
-    """The value after a journey without arrays."""
+    """Return the value after it was serialized and read back, without arrays."""
     data = serialize(value)
     assert isinstance(data, bytes)
     return deserialize(data)
@@ -230,7 +232,7 @@ def test_errors_of_ours_travel_as_they_are():
 
 @pytest.mark.parametrize("kind", [bytes, bytearray])
 def test_large_bytes_are_a_buffer_and_bytes_again_where_they_are_read(kind):
-    """`__main__` in values from elsewhere is no class of the program's."""
+    """A value that contains the text `__main__` is not taken for a class of the program."""
     value = kind(b"__main__" + bytes(1 << 16))
     packed = serialize(value)
     assert isinstance(packed, Pickled)

@@ -56,7 +56,7 @@ def test_who_waits_for_credit_holds_up_no_other_thread(node, monkeypatch):
 
 
 def test_two_threads_that_read_at_once_share_one_mapping(node):
-    """Else only one of them would keep the pages from being used again."""
+    """Otherwise only one of them would keep the pages from being used again."""
     link: Any = SimpleNamespace(post=lambda message: None)
     unused: Any = None
     values = Values(b"p" * 16, node.store, unused, link, unused, threading.RLock())
@@ -157,7 +157,7 @@ def test_a_session_that_ended_says_so(node):
 
 
 def test_news_of_spilling_wait_for_a_writer_at_work(node):
-    """They come in the thread that leads the sockets, while another one chooses pages."""
+    """The news arrive in the thread that leads the sockets, while another thread chooses pages."""
     name, hold = node.write(1)
     del hold
     node.store.collect()
@@ -173,7 +173,9 @@ def test_news_of_spilling_wait_for_a_writer_at_work(node):
 
 @pytest.mark.parametrize("writer", ["0b", "70"])
 def test_a_file_that_loses_its_name_while_it_is_opened_is_not_read(tmp_path, monkeypatch, writer):
-    """It may be written over from then on; one that has its name after it was mapped is not."""
+    """Such a file may be overwritten from then on. A file that still has its name after it was
+    mapped is not.
+    """
     node = Node(tmp_path)
     name = f"{writer * 16}-1"
     path = os.path.join(node.shared, name)

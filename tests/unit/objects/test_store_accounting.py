@@ -88,7 +88,7 @@ def test_a_dead_process_owns_what_it_claimed_and_what_it_wrote_and_nobody_claime
 
 
 def test_a_dead_process_keeps_no_files():
-    """It may have called one something else, and died before it said so."""
+    """The process may have renamed a file, and died before it reported that."""
     accounting = StoreAccounting(CAPACITY)
     accounting.sealed("a-1", MIB, b"a")
     accounting.kept("a-1", b"a")

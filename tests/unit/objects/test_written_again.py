@@ -74,7 +74,7 @@ print(mapped[-4096])
 
 
 def test_what_a_forked_child_reads_stays(node):
-    """It has the reader's mapping, and shares its open file."""
+    """The child has the reader's mapping, and shares its open file."""
     name, hold = node.write(1)
     hold.seen = True
     _, view = node.read(name)
@@ -105,7 +105,9 @@ def test_pages_that_a_reader_has_let_go_of_are_used_again(node):
 
 
 def test_what_is_kept_and_watched_no_more_is_let_go(node, monkeypatch):
-    """Once many others were written: nobody can be asked whether it is still read."""
+    """After many others were written it is not watched any more, so nobody can tell whether it is
+    still read.
+    """
     monkeypatch.setattr(node.store, "_most_watched", 4)
     name, hold = node.write(1, 3 * MIB)
     hold.seen = True
@@ -118,7 +120,7 @@ def test_what_is_kept_and_watched_no_more_is_let_go(node, monkeypatch):
 
 
 def test_what_was_sent_to_another_node_is_not_written_over(node):
-    """Its pages may wait in a socket's queue, where no lease sees them."""
+    """Its pages may wait in a socket's queue, where no lease on the file detects them."""
     node.store._credit = 16 * MIB  # without, what is kept goes for the sake of the next
     name, hold = node.write(1)
     inode = os.stat(os.path.join(node.shared, name)).st_ino
@@ -178,8 +180,9 @@ def test_what_may_be_read_and_cannot_be_asked_about_is_not_used_again(node, monk
 
 
 def test_what_a_finalizer_has_saved_is_still_seen(node):
-    """The garbage collector clears weak references to what it finds before finalizers run; some of
-    that may live on."""
+    """The garbage collector clears weak references to unreachable objects before finalizers run,
+    and a finalizer may make an object reachable again.
+    """
     saved = []
 
     class Reader:
@@ -277,7 +280,9 @@ def test_a_file_that_its_new_owner_gives_back_is_written_again(node):
 
 
 def test_a_file_that_comes_back_late_is_deleted(node, monkeypatch):
-    """Its writer has unmapped it, as its memory was needed or many went since."""
+    """The writer has unmapped the file, because memory was needed or because many files came after
+    it.
+    """
     monkeypatch.setattr(shared_memory, "_HANDED_FILES", 2)
     names = []
     for value in range(3):
@@ -312,7 +317,9 @@ def test_what_is_given_back_and_read_still_is_not_written_over(node):
 
 
 def test_what_is_opened_in_the_last_moment_is_not_written_over(node, monkeypatch):
-    """Between the question whether anybody reads it and the loss of its name."""
+    """The file is opened after the check whether anybody reads it, and before its name is
+    removed.
+    """
     name, hold = node.write(1)
     hold.seen = True
     del hold

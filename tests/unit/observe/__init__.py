@@ -1,1 +1,1 @@
-"""Events, listings and what they are made of."""
+"""Events, listings and the data behind them."""

@@ -1,4 +1,4 @@
-"""Attempts for tests."""
+"""Sample attempts for tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from phalanx.model.attempts import Attempt, Used
 
 
 def attempt(**fields: Any) -> Attempt:
-    """One that ran for an hour from ten o'clock on the first day, on two CPUs."""
+    """Return an attempt that ran for an hour from ten o'clock on the first day, on two CPUs."""
     usual: dict[str, Any] = {
         "job": "train", "namespace": "default", "member": "worker-0", "attempt": 1, "user": "ann",
         "queue": "lab", "command": "python train.py", "state": "Completed", "exit_code": 0,
@@ -19,7 +19,7 @@ def attempt(**fields: Any) -> Attempt:
 
 
 def used(**fields: Any) -> Used:
-    """Its usage: half of a CPU, and half of its memory."""
+    """Return the usage of such an attempt: half of one CPU, and half of its memory."""
     usual: dict[str, Any] = {
         "ran_s": 3600.0, "cpu_s": 1800.0, "memory_max": 500.0, "memory_mean": 400.0, "samples": 720,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""How well a device is, by what its driver says: a table, and what happens over time."""
+"""The health of a device by what its driver reports: a table, and changes over time."""
 
 from __future__ import annotations
 

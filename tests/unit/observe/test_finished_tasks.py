@@ -1,4 +1,6 @@
-"""Finished tasks are selected without a row for each, with the same answer as with all rows."""
+"""Finished tasks are selected without making a row for each, and the answer is the same as from all
+rows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions on labels are listed as Ray lists them."""
+"""Conditions on labels are listed in the form that Ray uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each rule of `phalanx doctor`: a machine on which it holds, and one on which it does not."""
+"""Each rule of `phalanx doctor`, on a machine that meets it and on one that does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Counting is exact within its bounds, and what is folded beyond them stays counted."""
+"""Counts are exact within the bounds, and values beyond the bounds are still counted, under a
+common name.
+"""
 
 from __future__ import annotations
 

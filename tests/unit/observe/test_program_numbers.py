@@ -1,4 +1,4 @@
-"""Metrics of programs are shown as they were meant, within bounds, under any name."""
+"""Metrics of programs are shown with the right values, within bounds, under any name."""
 
 from __future__ import annotations
 

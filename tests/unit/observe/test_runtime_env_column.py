@@ -1,4 +1,4 @@
-"""A listing shows a runtime environment without what may be a password."""
+"""A listing shows a runtime environment without values that may be passwords."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listings: what filters let through, what limits keep, and that parts come together as one."""
+"""Listings: what filters select, what limits keep, and how parts are joined."""
 
 from __future__ import annotations
 

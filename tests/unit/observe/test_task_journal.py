@@ -27,7 +27,7 @@ from phalanx.observe.task_journal import (
 
 @pytest.fixture
 def quick_switches():
-    """Threads take turns after microseconds, so that few steps meet each other in many ways."""
+    """Let threads switch every microsecond, so that a short test covers many interleavings."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -36,7 +36,7 @@ def quick_switches():
 
 @pytest.mark.usefixtures("quick_switches")
 def test_runs_are_read_while_others_are_written():
-    """A program's thread asks for them while the one that hears of results adds some."""
+    """One thread of a program reads the runs while the thread that handles results adds some."""
     journal = TaskJournal()
     run = (1, "f", "FINISHED", 0.0, 1.0, b"", 0, TASK_ALONE, 0.0, None, "", "")
     is_over = threading.Event()

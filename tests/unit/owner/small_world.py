@@ -53,11 +53,11 @@ from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.worker.assigned import tasks_of
 
 END = object()
-"""Stands in a queue for the end of its connection."""
+"""Marks the end of the connection in a queue."""
 
 
 class Wire:
-    """One direction of a connection: what is on its way, in order."""
+    """One direction of a connection, with the messages on their way in order."""
 
     def __init__(self, peer=b""):
         self.peer = peer
@@ -72,7 +72,7 @@ class Wire:
 
 
 class Files:
-    """Stands for shared memory: files that owners drop are gone."""
+    """Stands for shared memory. Files that owners drop are deleted."""
 
     def __init__(self, names):
         self.names = names
@@ -139,7 +139,7 @@ class Owner:
     # ----
 
     def begin(self, template, inputs=None):
-        """Submit a task; its reference."""
+        """Submit a task; return the reference to its result."""
         if inputs is None and template.goes_in_bursts:
             return self.tasks.call(template, b"", None)
         task = self.tasks.new(template, b"", inputs, None)
@@ -155,7 +155,7 @@ class Owner:
 
     @property
     def results(self):
-        """done or failed, by the numbers of tasks that have ended."""
+        """Return "done" or "failed" for each task that has ended, by number."""
         values = {number: ref._value for number, ref in self.refs.items()}
         return {
             number: "failed" if isinstance(value, Value) and value.kind == FAILED else "done"
@@ -212,7 +212,7 @@ class Worker:
 
 
 class World:
-    """All of it, and the random source that moves it."""
+    """All parties, and the random generator that chooses the next event."""
 
     def __init__(self, seed, cpus=2, owners=2):
         self.random = random.Random(seed)
@@ -309,7 +309,7 @@ class World:
         return found
 
     def step(self):
-        """One thing happens. False when nothing can."""
+        """Let one thing happen. Returns False if nothing can."""
         found = self.moves()
         if found:
             self.random.choice(found)()
@@ -323,7 +323,7 @@ class World:
         self.machine.tick(self.clock.time_s)
 
     def settle(self, limit=30_000):
-        """Let everything that is on its way arrive, and time pass, until all is quiet."""
+        """Let messages arrive and time pass until nothing can happen any more."""
         for _ in range(limit):
             if not self.step():
                 self.tick(0.4)
@@ -390,7 +390,7 @@ class World:
         self._answer(worker.links[owner][0], self.outcome(worker, task, took))
 
     def _answer(self, wire, message):
-        """A worker's answer leaves, perhaps together with the one before it."""
+        """Send a worker's answer, at random in one message with the answer before it."""
         last = wire.queue[-1] if wire.queue else None
         if not (_is_plain(message) and self.random.random() < 0.7):
             wire.post(message)
@@ -412,7 +412,9 @@ def _is_plain(message):
 
 
 class _Out:
-    """The owner's connection to a worker: it posts there, and stands for it among its messages."""
+    """The owner's end of its connection to a worker. It also identifies the connection when
+    messages arrive.
+    """
 
     is_dialling, refusal, refusal_status, waiting = False, "", 0, 0
 
@@ -433,7 +435,7 @@ class _Out:
 
 
 def template(name, max_retries, priority=0):
-    """Tasks of function `name` on one CPU each."""
+    """Return the template of tasks of function `name`, on one CPU each."""
     key = ClassKey((("CPU", 1.0),), b"", b"", "", priority, False)
     function = FunctionRecord(name.encode(), name, b"")
     return Template(function=function, key=key, name=name, returns=1, max_retries=max_retries)

@@ -16,7 +16,7 @@ from phalanx.owner.actors.client import ENDS_TO_GO_ALONE, ActorClient, CallOptio
 
 
 class Caller:
-    """One client, and the log of what it sent and failed. Calls are numbered from 1."""
+    """One client, and the log of what it sent and which calls failed. Calls are numbered from 1."""
 
     def __init__(self, retries=0, out_of_order=False):
         self.log = []
@@ -272,7 +272,9 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def in_order_within_a_life(self):
-        """A call under which the actor has ended again and again goes last, and by itself."""
+        """Check the order of calls within a life. A call under which the actor has ended repeatedly
+        is sent last, and alone.
+        """
         calls = self.caller.calls.items()
         blamed = {number for number, call in calls if call.ends >= ENDS_TO_GO_ALONE}
         sent = [int(n) for line in self.caller.log[self.seen :] for n in line[5:].split(",")]

@@ -100,7 +100,7 @@ def test_on_this_node_the_end_of_a_connection_is_followed_by_news(caller):
 
 
 def test_an_actor_that_lives_where_it_was_is_found_again(caller):
-    """Only the way to it had ended: what was under way may have run, the rest goes on."""
+    """Only the connection ended. Calls under way may have run, and the rest are sent."""
     caller.hear(ALIVE, ELSEWHERE)
     caller.call(1)
     caller.call(2, retries=1)
@@ -142,7 +142,7 @@ def test_an_actor_that_moved_before_its_old_ways_end_was_seen(caller):
 
 
 def test_an_actor_that_moved_without_a_word_between(caller):
-    """The head went away with the news of its old process's end."""
+    """The head, which had the news of the old process's end, was gone."""
     caller.hear(ALIVE, HERE)
     caller.call(1)
     caller.call(2, retries=1)

@@ -70,7 +70,7 @@ def numbers_of(line: WorkQueue[PendingTask, TaskBurst]) -> list[int]:
 
 
 def is_whole(task: PendingTask) -> bool:
-    """Whether a record has everything that its call was made with."""
+    """Whether a record has all arguments of its call."""
     ref: Any = f"ref {task.number}"
     args = pack_call((task.number,))
     return (task.args, task.refs, task.created) == (args, [ref], float(task.number))

@@ -123,7 +123,7 @@ def test_a_worker_elsewhere_is_ended_before_others_do_its_work():
 
 
 def unreached(owner: Owner) -> None:
-    """The worker cannot be reached, as when a gateway on the way stands still."""
+    """Make the worker unreachable, as when a gateway on the way is stopped."""
     owner.granted(ELSEWHERE, lease=7)
     end = owner.ends.pop(ELSEWHERE)
     end.is_dialling, end.refusal = True, "its gateway did not answer within 5 s"
@@ -132,7 +132,7 @@ def unreached(owner: Owner) -> None:
 
 @pytest.mark.parametrize("max_retries", [0, 3, -1])
 def test_what_was_never_sent_is_no_attempt(max_retries):
-    """A pause of a gateway of six seconds failed tasks that may run once."""
+    """A gateway was stopped for six seconds, and tasks that may run only once failed."""
     owner = Owner(tasks=2, max_retries=max_retries)
     unreached(owner)
     assert owner.sent == [LeaseReturned(7)], "the worker may be used by others"

@@ -140,7 +140,9 @@ class EndingConnections(RuleBasedStateMachine):
 
     @rule(number=numbers)
     def lend(self, number):
-        """In a value; on a connection whose end the owner has not noticed it gets lost."""
+        """Lend an object inside a value. It is lost if the connection has ended and the owner has
+        not noticed it.
+        """
         self.lending.add(number, b"a")
         if self.is_up:
             self.to_borrower.append(number)
@@ -184,7 +186,7 @@ class EndingConnections(RuleBasedStateMachine):
             assert not count or self.lending.borrowers(number) == [b"a"]
 
     def teardown(self):
-        """Once all has arrived and nothing is held, nothing is kept."""
+        """Check that nothing is kept once all messages have arrived and nobody holds anything."""
         self.dial_again()
         while self.to_borrower or self.to_owner:
             self.receive()

@@ -1,4 +1,4 @@
-"""An owner's memory of finished tasks: how long, how much, and the needs of a lost result."""
+"""The finished tasks that an owner remembers: how long, how much, and what a lost result needs."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class Recipe:
 
 
 class Hold:
-    """Stands for the hold on a file."""
+    """Stands for the reference to a file."""
 
     def __init__(self, lineage=None):
         self.lineage = lineage
 
 
 class Handle:
-    """Stands for the hold on an actor."""
+    """Stands for the reference to an actor."""
 
     actor = b"a"
 
@@ -100,7 +100,7 @@ def inputs_again(ref):
 
 
 class Model(RuleBasedStateMachine):
-    """Tasks made and references dropped in any order, beside a plain graph of the same."""
+    """Tasks are made and references dropped in any order, and compared with a plain graph."""
 
     LIMIT = 8 * RECORD_BYTES
 
@@ -138,7 +138,7 @@ class Model(RuleBasedStateMachine):
             self.inputs[task] = ([], 0)
 
     def _living(self):
-        """Large results that are held, and what they were made from."""
+        """Return the large results that are referenced, and those that they were made from."""
         found, left = set(), [task for task in self.held if task in self.inputs]
         while left:
             task = left.pop()
@@ -472,8 +472,10 @@ def test_making_again_what_was_let_go_takes_a_retry():
 
 @pytest.fixture
 def family():
-    """`remember(number, *made_of)` remembers a task of the machine `.machine` whose one result is
-    referenced by what it returns; `.runs` has the numbers of those that ran again, in order."""
+    """Return a function `remember(number, *made_of)`: it remembers a task with one result, made of
+    these, and returns the result's reference. `.machine` is the task's machine, and `.runs` has the
+    numbers of the tasks that ran again, in order.
+    """
     runs: list[int] = []
     objects: Any = Objects()
     references: Any = SimpleNamespace(export=lambda ref: None)

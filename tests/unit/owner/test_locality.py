@@ -1,4 +1,4 @@
-"""Where a task's large arguments lie, as its owner sees it."""
+"""The nodes that have a task's large arguments, as the task's owner knows them."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from phalanx.owner.objects.lost_together import LostTogether, note_lost, take_ot
 
 @dataclass(eq=False)
 class Task:
-    """Makes an object again, from others that were all let go."""
+    """Makes an object again from others, none of which is referenced any more."""
 
     parents: list[Task] = field(default_factory=list)
     lost_together: LostTogether | None = None
@@ -26,7 +26,7 @@ class Task:
 
 @st.composite
 def lineages(draw):
-    """(tasks, which of them are lost): each task is made of some that came before."""
+    """Draw (tasks, which of their results are lost). Each task is made of some earlier ones."""
     count = draw(st.integers(1, 12))
     tasks = [Task()]
     for _ in range(count):
@@ -37,7 +37,7 @@ def lineages(draw):
 
 
 def together(tasks, one):
-    """The tasks that depend on `one` by arguments, at any distance."""
+    """Return the tasks that depend on `one` by arguments, directly or not."""
     found, todo = [], [one]
     while todo:
         task = todo.pop()

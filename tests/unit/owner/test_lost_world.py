@@ -45,7 +45,7 @@ class LosingWorld(World):
             self.files.discard(self.random.choice(sorted(self.files)))
 
     def lose_node(self):
-        """All files of one writer are gone, and the owners are told."""
+        """Lose all files of one writer, and tell the owners."""
         if self.files:
             prefix = self.random.choice(sorted(self.files))[:12]
             self.files -= {name for name in self.files if name.startswith(prefix)}
@@ -58,7 +58,7 @@ class LosingWorld(World):
             owner.store.collect()
 
     def read(self, owner, ref):
-        """The value that a reader sees in the end: `file`, `small`, or the error's text."""
+        """Return what a reader finally gets: `file`, `small`, or the error's text."""
         for _ in range(50):
             owner.core.objects.fetch(ref)
             self.settle()
@@ -78,7 +78,7 @@ def kinds(max_retries):
 
 
 def random_work(world, made, count):
-    """Tasks on random inputs of their owner, with losses and deaths between."""
+    """Submit tasks on random inputs of their owner, with losses and deaths in between."""
     for _ in range(count):
         owner = world.random.choice(world.owners)
         mine = made[owner.process_id]

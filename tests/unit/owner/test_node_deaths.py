@@ -1,5 +1,6 @@
-"""Tasks that go with their nodes: which is tried again at once, waits for the head's word, or is
-over."""
+"""Tasks whose nodes die: which are tried again immediately, which wait for the head's word, and
+which fail.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ RAW = msgspec.Raw(msgspec.msgpack.encode(None))
 
 
 def instead_of(message: Message) -> Any:
-    """The message sent instead, and whether it goes to the sender itself."""
+    """Return the message that is sent instead, and whether it goes to the sender itself."""
     instead = present(stand_in(Unsendable(message, REASON)))
     return instead.message, instead.is_for_sender
 

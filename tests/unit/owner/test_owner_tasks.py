@@ -269,7 +269,7 @@ class BurstScript(Script):
 
 
 class Records:
-    """The records of tasks by number, made when they are asked for."""
+    """The records of tasks by number, each made when it is first requested."""
 
     def __init__(self, machine):
         self.machine = machine
@@ -331,7 +331,9 @@ def test_classes_have_queues_of_their_own():
 
 
 def test_an_idle_worker_goes_back_soon_while_tasks_of_another_class_wait():
-    """Else it held what those wait for, on a node that nobody asks as it seems full."""
+    """Otherwise the worker kept resources for which those tasks waited, on a node that nobody asked
+    because it seemed full.
+    """
     script = Script()
     script.run("f; grant 1; done 1; after 0.03")
     script.key = msgspec.structs.replace(KEY, resources=(("CPU", 1.0), ("R", 1.0)))
@@ -340,8 +342,9 @@ def test_an_idle_worker_goes_back_soon_while_tasks_of_another_class_wait():
 
 @pytest.mark.parametrize(("resource", "goes_back"), [("R", True), ("GPU", False)])
 def test_an_idle_worker_that_holds_a_resource_of_the_users_own_goes_back_soon(resource, goes_back):
-    """Watchers of free resources see it so, as on Ray. A model that a worker has loaded onto a GPU
-    is worth waiting for a next task."""
+    """Programs that watch free resources see the amount free, as on Ray. An idle worker that has
+    loaded a model onto a GPU is kept for the next task.
+    """
     script = Script(msgspec.structs.replace(KEY, resources=(("CPU", 1.0), (resource, 1.0))))
     done = script.run("f; grant 1; done 1; after 0.03")
     assert done == "want 1; send 1:1" + ("; return 1" if goes_back else "")
@@ -390,7 +393,7 @@ def test_how_long_a_worker_is_kept_idle_is_a_setting(seconds, script, effects):
 
 
 def test_a_task_that_ends_its_worker_again_and_again_rests_ever_longer():
-    """It started 200 times in six seconds. The first time it is tried again at once."""
+    """The task was started 200 times in six seconds. The first retry is immediate."""
     script = Script()
     script.run("f; grant 1")
     script.tasks[1].retries = -1

@@ -35,7 +35,7 @@ class End:
 
 
 class Process:
-    """A process that says "again" where it would say what it holds."""
+    """A process that sends "again" in place of the list of what it holds."""
 
     is_closed = False
 
@@ -110,7 +110,7 @@ class Process:
 
 
 def ours(again):
-    """The first words of this process."""
+    """Return the first messages of this process."""
     return Hello(PROTOCOL_VERSION, ME, "driver", 0, again)
 
 

@@ -13,7 +13,9 @@ WHY = "nothing listens at h:1"
 
 
 class World:
-    """A process whose dials end as it is told; `said` is what reached the owner."""
+    """A process whose dials end as the test says; `said` has the messages that reached the
+    owner.
+    """
 
     def __init__(self):
         self.dials = 0

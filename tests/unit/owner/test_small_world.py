@@ -15,7 +15,7 @@ def names(world):
 
 
 def check_rest(world):
-    """Nothing is held any more once all is quiet."""
+    """Check that nothing is held any more once nothing can happen."""
     assert not world.machine.leases
     assert not world.machine.waiting.all()
     assert world.resources.available() == world.resources.total()
@@ -100,7 +100,7 @@ def test_a_cancelled_task_ends_once_and_the_others_go_on(seed):
 
 @pytest.mark.parametrize("steps", range(1, 12))
 def test_a_worker_that_dies_early_is_replaced(steps):
-    """However far its first task came, the next worker runs it."""
+    """The next worker runs the first task, however far it had come."""
     world = World(1, cpus=1, owners=1)
     (owner,) = world.owners
     number = owner.submit(template("quick", -1))

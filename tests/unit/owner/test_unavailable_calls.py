@@ -1,4 +1,4 @@
-"""A call whose actor went away under it waits for the news of a death before it fails."""
+"""If an actor goes away during a call, the call waits for news of its death before it fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NODE = b"n" * PREFIX_BYTES
 
 
 class End:
-    """A connection on which nothing comes back."""
+    """A connection from which no message comes."""
 
     waiting = 0
     is_dialling = False
@@ -81,7 +81,7 @@ class Program:
         self.core.calls.clients.updated(ActorUpdate(b"actor", state, self.life, worker, reason))
 
     def goes_away(self):
-        """The actor's process ends, and the node says that it is to come back."""
+        """End the actor's process, and let the node report that the actor will come back."""
         assert self.client.connection is not None
         self.core.connection_ended(self.client.connection)
         self.life += 1
@@ -97,7 +97,7 @@ class Program:
         self.core.tick(self.now)
 
     def told(self, ref):
-        """The error that a call ended with, or None while it has not ended."""
+        """Return the error with which a call ended; None if it has not ended."""
         value = ref._value
         return None if value is None else load(value.data)
 

@@ -1,4 +1,4 @@
-"""Failures that nobody reads: which are told, when, and alike ones as one text."""
+"""Failures that nobody reads: which are printed, when, and how equal ones are joined."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class World:
         self.unread = UnreadFailures(self.told.append)
 
     def drop(self, failure, count=1, read=()):
-        """References to work that failed so have gone; those at these places were read."""
+        """Drop the references to work that failed in this way; those at these positions were
+        read.
+        """
         refs = [make_ref(ME, number) for number in range(count)]
         self.unread.watch(refs, failure)
         for place in read:

@@ -1,4 +1,4 @@
-"""Bytes that are no UTF-8 in arguments, variables and paths travel, and come out as they were."""
+"""Bytes in arguments, variables and paths that are not UTF-8 are transmitted unchanged."""
 
 from __future__ import annotations
 

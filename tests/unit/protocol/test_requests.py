@@ -60,7 +60,7 @@ FOR_VISITORS = {
     *("ReadProcessLog", "ListDevices", "ListEvents", "ListCycles", "GetHealth"),
     *("ListNodes", "GetClusterResources", "GetAvailableResources"),
 }
-"""The requests that a command line may ask. Rights decide further (`head/rights`)."""
+"""The requests that commands may send. Rights restrict them further (`head/rights`)."""
 FOR_NODES = {"NewDriverJob", "GetViewChanges", "WatchGroup"}
 
 
@@ -115,7 +115,7 @@ def test_the_scheduler_on_ray_answers_what_is_asked_of_it() -> None:
 
 
 def test_handlers_take_and_give_what_their_requests_say() -> None:
-    """mypy holds this where handlers are functions; here it is held for what runs."""
+    """mypy checks this if handlers are functions; this test checks the handlers at run time."""
     generic: Any = Asker
     head = make_head(lambda prefix, message: None, ManualClock(0.0), is_alone=True)
     for request_type, handler in head.handlers.types.items():
@@ -126,7 +126,7 @@ def test_handlers_take_and_give_what_their_requests_say() -> None:
 
 
 class Echo(Request[list[int]]):
-    """Only of this test."""
+    """A request that only this test has."""
 
     kind: typing.ClassVar[int] = 1000
 
@@ -134,7 +134,7 @@ class Echo(Request[list[int]]):
 
 
 def asked(handler, request=None, role=Role.PROCESS, body=None, kind=None):
-    """The answer to somebody."""
+    """Return the handler's answer to an asker in this role."""
     replies: list[Any] = []
     request = request or Echo([1, 2])
     handlers = RequestHandlers("the test", Echo.handled_by(handler))

@@ -17,7 +17,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Side:
-    """One end, with the packets that are on their way to it and the messages that it got."""
+    """One end, with the packets on their way to it and the messages that it has received."""
 
     def __init__(self) -> None:
         self.stream = ResumableStream()

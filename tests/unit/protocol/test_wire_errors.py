@@ -27,7 +27,9 @@ PUBLIC = sorted(
     - {one for one in tree(errors.TaskError) if one is not errors.TaskError},
     key=lambda one: one.__name__,
 )
-"""The tree, without the classes that are made of TaskError and of people's own exceptions."""
+"""The public error classes, without those that are made of TaskError and of users' own
+exceptions.
+"""
 EXAMPLES = {
     errors.TaskCancelledError: errors.TaskCancelledError("ab12", "by hand"),
     errors.TaskError: errors.TaskError("f", "Traceback ...", ValueError("x"), 12, "10.0.0.1", "A"),

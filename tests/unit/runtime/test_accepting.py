@@ -17,7 +17,9 @@ from phalanx.runtime.os.connection_loop import ConnectionLoop
 
 
 class FullListener:
-    """Somebody has dialled, and for this many tries no descriptor is free to let them in."""
+    """A listener with a waiting connection, for which no descriptor is free during this many
+    tries.
+    """
 
     def __init__(self, path, tries, log):
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -37,7 +37,7 @@ def test_no_cpu_has_two_owners_and_who_keeps_as_many_keeps_the_same(changes, cou
 
 @pytest.fixture
 def groups(tmp_path: Path) -> Path:
-    """The directory of a control group with the groups of two accounts."""
+    """Return the directory of a control group with the groups of two accounts."""
     for uid in (ANA, BO):
         group = tmp_path / "cgroup" / f"account-{uid}"
         group.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""When a wait looks again and again, and when it sleeps at once."""
+"""When a wait polls repeatedly, and when it sleeps immediately."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WAKE_S = 30e-6
 
 
 class World:
-    """One descriptor to which something comes when the test says so, and a clock."""
+    """One descriptor, which becomes ready when the test says so, and a clock."""
 
     def __init__(self, processors: int = 2) -> None:
         self.now = 0.0
@@ -21,7 +21,7 @@ class World:
         self.spin = AdaptiveSpin(processors, lambda: self.now)
 
     def look(self, timeout_s: float) -> list[str]:
-        """As epoll's `poll`."""
+        """Stands for `poll` of epoll."""
         self.now += LOOK_S
         if timeout_s == 0:
             self.looked += 1
@@ -33,7 +33,7 @@ class World:
         return ["it"] if self.comes_at <= self.now else []
 
     def wait(self, after_s: float, timeout_s: float = -1) -> list[str]:
-        """Something comes after so long."""
+        """Wait while something arrives after `after_s`."""
         self.comes_at = self.now + after_s
         return self.spin.poll(self.look, timeout_s)
 
@@ -66,7 +66,7 @@ def test_one_long_wait_is_forgotten_after_a_short_one() -> None:
 
 
 def test_looking_in_vain_is_given_up() -> None:
-    """Each wait is short, and yet longer than one looks."""
+    """Each wait is short, but longer than the time for which it polls."""
     world = World()
     waits = 20 * MOST_SKIPPED
     for _ in range(waits):

@@ -17,7 +17,7 @@ ME = b"node--" + b"worker----"
 
 
 class Tasks:
-    """Keeps the groups of what is submitted."""
+    """Records the placement groups of submitted tasks."""
 
     def __init__(self):
         self.groups = []

@@ -1,4 +1,4 @@
-"""Chains of calls that are used again: each run makes the calls that it was given."""
+"""Chains of calls that are used again: each run makes exactly its own calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def children() -> ChildCalls:
 
 
 def ran(children: ChildCalls, texts: list[bytes], code: int) -> tuple[bytes, int]:
-    """(what a child wrote, its exit code): it writes these texts in turn."""
+    """Let a child write these texts in turn; return (what it wrote, its exit code)."""
     read, write = os.pipe()
     kept = [ctypes.c_char_p(text) for text in texts]
     calls: list[Call] = [

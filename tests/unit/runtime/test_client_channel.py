@@ -22,7 +22,7 @@ LIMIT_S = 60.0
 
 
 class End:
-    """A channel that is served on a thread, one socket after another, and what it got."""
+    """A channel that a thread serves over one socket after another, and what it received."""
 
     def __init__(self) -> None:
         self.got: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -64,7 +64,7 @@ def ends() -> Iterator[tuple[End, End]]:
 
 
 def connect(one: End, other: End) -> None:
-    """Begin a connection, as both sides agree on what they have."""
+    """Begin a connection as both sides do: each says what it has received."""
     one.channel.resume(other.channel.received)
     other.channel.resume(one.channel.received)
     mine, theirs = socket.socketpair()

@@ -1,4 +1,6 @@
-"""The socket at which a driver waits: who is let in, and what is read before."""
+"""The socket at which a driver waits for its client: which clients are admitted, and what is read
+before.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ class Place:
         self.is_over.set()
 
     def come(self, data: bytes) -> socket.socket:
-        """A client that a gateway passes on, and that sends these bytes."""
+        """Connect a client as a gateway passes it on; it sends these bytes."""
         mine, theirs = socket.socketpair()
         with socket.socket(socket.AF_UNIX) as gateway, theirs:
             gateway.connect(self.path)
@@ -77,7 +79,9 @@ class Place:
 
 
 def is_ended(sock: socket.socket) -> bool:
-    """Wait for the end of a connection. Bytes that the other end has not read may reset it."""
+    """Wait for the end of a connection. If the other end has unread bytes, the connection may be
+    reset.
+    """
     with contextlib.suppress(ConnectionResetError):
         while sock.recv(1 << 16):
             pass

@@ -1,4 +1,4 @@
-"""Control groups of jobs' commands: what they hold ends with them."""
+"""Control groups of jobs' commands: all processes in a group end with the command."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_kernel_holds_a_group_to_its_memory(groups):
 
 
 def kernel(root: Path, own: str) -> Path:
-    """The look of the files under which cgroup v2 is found and used."""
+    """Return a directory with the files by which cgroup v2 is found and used."""
     proc, here = root / "proc/self", root / "cg" / own
     proc.mkdir(parents=True)
     here.mkdir(parents=True)
@@ -214,7 +214,9 @@ def test_a_daemon_that_has_moved_makes_groups_beside_its_own(tmp_path):
 
 
 def test_the_kernel_holds_a_group_to_its_processes(groups):
-    """In a machine whose kernel lends no controllers, nothing is held, and `way` says so."""
+    """On a machine whose kernel provides no controllers, no limit is enforced, and `way` says
+    so.
+    """
     group = groups.make(os.urandom(8), Limits(cpus=2.0))
     assert group is not None
     held = groups.way().split("+")[1:]

@@ -1,4 +1,4 @@
-"""Commands start by a child of our own: they have what they must, and what fails is said."""
+"""Commands are started by a child process: they get what they need, and failures are reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from phalanx.runtime.os.command_groups import Limits, NoGroups, find_command_gro
 
 @pytest.fixture(params=["calls of C", "Python"])
 def start(request, monkeypatch):
-    """Both ways: the second one where the C library cannot do the first, or it fails."""
+    """Yield a starter of each of the two kinds. The one in Python is used if the C library cannot
+    do the other, or if the other fails.
+    """
     if request.param == "Python":
         lacks = SimpleNamespace(getcontext=None)
         monkeypatch.setattr(child_calls, "_c", lacks)
@@ -35,7 +37,7 @@ def start(request, monkeypatch):
 
 @pytest.fixture
 def run(tmp_path, start):
-    """(exit code, what stands in the log) of a command."""
+    """Return a function that runs a command and returns (exit code, log)."""
 
     def run_command(argv, variables=(), directory=str(tmp_path), entrance=-1, umask=0o022):
         log = tmp_path / "log"
@@ -141,7 +143,7 @@ sys.stdin.read()
 
 
 def test_a_command_ends_with_who_started_it_though_nobody_else_ends_it(tmp_path):
-    """Its node may be killed in the same moment as the fork server."""
+    """The node may be killed at the same moment as the fork server."""
     server = subprocess.Popen(
         [sys.executable, "-c", STARTS, str(tmp_path)],
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Threads that start commands: what takes long there holds up nobody behind it."""
+"""Threads that start commands: a slow start delays no start behind it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from phalanx.runtime.os.polling import wait_for
 
 
 class SlowGroup:
-    """Its entrance opens when it is allowed to."""
+    """A control group whose entrance opens when the test allows it."""
 
     def __init__(self):
         self.is_asked, self.may_open = threading.Event(), threading.Event()
@@ -38,7 +38,7 @@ class SlowGroup:
 
 
 class Starters:
-    """Starters by a clock that stands, and what they have begun."""
+    """Starters on a stopped clock, and the commands that they have begun."""
 
     def __init__(self, tmp_path):
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""Daemons are found by files below the home directory, and only those that live here."""
+"""Daemons are found by files below the home directory, but only those that run on this machine."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ UserForkServer(socket.socket(fileno=int(sys.argv[1])), nothing).serve()
 
 
 class Server:
-    """A fork server, with a door that nobody guards."""
+    """A fork server whose door has no guard."""
 
     def __init__(self, directory: Path) -> None:
         self.kept = str(directory / "kept")

@@ -91,7 +91,7 @@ def filled(size: int):
 
 
 def age(cache: Cache, key: str) -> None:
-    """Let an environment have been used long ago."""
+    """Make an environment look as if it was last used long ago."""
     os.utime(os.path.join(cache.place(key), USED), (OLD, OLD))
 
 

@@ -1,4 +1,4 @@
-"""Event loops of actors: of the program's kind, and quick to answer."""
+"""Event loops of actors: the kind that the program chose, with fast answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a process ended, as an exit code, in words, and as a signal: each is told from the others."""
+"""The end of a process as an exit code, in words, and as a signal: no two of them are confused."""
 
 from __future__ import annotations
 

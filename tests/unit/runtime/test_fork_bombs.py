@@ -1,4 +1,6 @@
-"""A program that starts others faster than it is ended: it is stopped first, then ended whole."""
+"""A program that starts processes faster than they can be ended is first stopped, then ended as a
+whole.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,17 @@ def begin():
     os.read(os.pipe()[0], 1)
 begin()
 """
-"""Each process starts others, in sessions of their own, up to this number in all. Its first
-process ends at once."""
+"""Each process starts others in their own sessions, up to this number in total. The first process
+ends immediately.
+"""
 MOST = 150
 
 
 @pytest.fixture
 def bomb(tmp_path):
-    """Starts one, in a group or not; the pids of all that it has started are the files there."""
+    """Return a function that starts a fork bomb, in a control group or not. The names of the files
+    in its directory are the pids of all its processes.
+    """
 
     def start(enter=None):
         subprocess.run(

@@ -57,8 +57,8 @@ print(Keeper(socket.socketpair()[0])._known())
 
 
 def test_a_command_whose_start_ends_at_this_moment_is_no_orphan() -> None:
-    """As when a thread of the fork server ends a start between the two questions. The command was
-    then killed as a process that another command had left.
+    """A thread of the fork server ended a start between the two questions. The command was then
+    killed as an orphan of another command.
     """
     found = subprocess.run(
         [sys.executable, "-c", START_ENDS], capture_output=True, text=True, check=False
@@ -67,8 +67,8 @@ def test_a_command_whose_start_ends_at_this_moment_is_no_orphan() -> None:
 
 
 def test_a_worker_may_end_before_its_start_was_noticed() -> None:
-    """As when the fork server stands still in between. Another child's end came first, then, and
-    the worker was taken for a process that this child had left.
+    """The fork server was stopped in between. The end of another child came first, and the worker
+    was then taken for an orphan of that child.
     """
     # in a process of its own, which has no children but these
     found = subprocess.run(
@@ -96,8 +96,8 @@ def test_a_node_says_how_a_helper_has_ended(ends: str, how: str) -> None:
 
 @pytest.fixture
 def foreign(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Every process belongs to another account, as a setuid program does; the pids that were sent
-    a signal.
+    """Refuse all signals, as if every process belonged to another account; return the pids that
+    were to get one.
     """
     asked: list[int] = []
 

@@ -1,4 +1,4 @@
-"""The member of a gang, as its variables and files tell."""
+"""The facts that a member of a gang learns from its variables and files."""
 
 from __future__ import annotations
 

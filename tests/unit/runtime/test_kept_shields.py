@@ -19,7 +19,7 @@ from phalanx.runtime.os.process_tree import children_of
 
 @pytest.fixture(params=["calls of C", "Python"])
 def starter(request, monkeypatch):
-    """Both ways in which commands start."""
+    """Return a starter of each of the two kinds."""
     if request.param == "Python":
         monkeypatch.setattr(child_calls, "_c", SimpleNamespace(getcontext=None))
         start = new_start()
@@ -31,7 +31,9 @@ def starter(request, monkeypatch):
 
 @pytest.fixture
 def orphan(tmp_path, starter):
-    """Starts a kept command in a process of its own, and kills that: what the exit file said."""
+    """Return a function that starts a kept command from a process, kills that process, and returns
+    what the exit file says.
+    """
     path = str(tmp_path / "exit")
 
     def start(script):

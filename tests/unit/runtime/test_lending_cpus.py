@@ -16,8 +16,9 @@ ME, OTHER = b"node--worker----", b"node--driver----"
 
 
 class Clocked:
-    """A reactor under a clock that stands still but while somebody waits. An owner's answer takes
-    `answer_s`."""
+    """A reactor whose clock advances only while somebody waits. An owner answers after
+    `answer_s`.
+    """
 
     def __init__(self, refs, answer_s):
         self.now = 0.0

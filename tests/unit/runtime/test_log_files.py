@@ -1,4 +1,4 @@
-"""Logs of daemons and workers: lines of JSON in two files at most, read on across both."""
+"""Logs of daemons and workers: lines of JSON in at most two files, which are read as one log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def line(number, width=0):
 
 
 def read_all(path, piece=None, limit=200):
-    """All lines behind a piece, and the last piece."""
+    """Return all lines after a position, and the last position."""
     piece, data = piece or LogPiece(), b""
     while True:
         piece = log_files.read_on(path, piece.file, piece.offset, limit)
@@ -148,7 +148,7 @@ def test_a_daemon_without_a_log_speaks_on_its_standard_error(capsys):
 
 
 def test_what_the_interpreter_prints_follows_the_log(tmp_path):
-    """A crash after the log was turned over is in the file that is written to."""
+    """A crash after the log was rotated is recorded in the current file."""
     path = str(tmp_path / "log")
     code = (
         "import os, sys; from phalanx.runtime.os import daemon_log\n"

@@ -64,7 +64,7 @@ def test_without_a_limit_it_is_the_machine(tmp_path, line):
 
 
 class Watched:
-    """A node whose workers have sizes, and the monitor of its memory."""
+    """A node whose workers use given amounts of memory, and its memory monitor."""
 
     def __init__(self):
         self.node = Node(CPU=8)
@@ -79,7 +79,7 @@ class Watched:
         return {pid: self.sizes.get(pid, 0) for pid in pids}
 
     def runs(self, name, **more):
-        """A worker of that owner, started a second after the last one."""
+        """Start a worker of that owner, a second after the last one."""
         self.node.now += 1
         self.node.want(name, **more)
         (lease,) = [x for x in self.machine.leases.values() if x.demand.owner[:1] == name.encode()]

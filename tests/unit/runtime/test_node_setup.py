@@ -20,7 +20,7 @@ Configured = Callable[..., NodeConfig]
 
 @pytest.fixture
 def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Configured]:
-    """Makes configurations of nodes on a machine with the MPS daemon."""
+    """Return a function that configures nodes of a machine with the MPS daemon."""
     program = tmp_path / "nvidia-cuda-mps-control"
     program.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Lines that a progress bar writes over: what of them is passed on."""
+"""Lines that a progress bar overwrites: which of them are passed on."""
 
 from __future__ import annotations
 

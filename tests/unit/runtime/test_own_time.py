@@ -1,4 +1,4 @@
-"""The own time of a process: it passes while the process looks, and stands still during a pause."""
+"""A process's own time: it advances while the process looks at it, and stops during a pause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Leader and followers: every waiter wakes, whoever reads the sockets, however many threads."""
+"""Leader and followers: every waiting thread is woken, whichever thread reads the sockets, for any
+number of threads.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ DEADLINE_S = 120
 
 
 class Loop:
-    """A reactor that finishes waiter `number` when Fetch(number) comes, and its far end."""
+    """A reactor that completes waiter `number` when Fetch(number) arrives, and the other end of its
+    connection.
+    """
 
     def __init__(self, background=False):
         self.waiters = {}
@@ -97,7 +101,7 @@ def test_many_threads_each_get_their_answer(loop, order):
 
 
 def test_a_follower_that_is_done_already_is_forgotten(loop):
-    """Else it would be woken instead of those who wait."""
+    """Otherwise the finished follower would be woken in place of one that waits."""
     waiter = Waiter()
     waiter.finish()
     assert loop.reactor._follow(waiter, None)
@@ -105,7 +109,7 @@ def test_a_follower_that_is_done_already_is_forgotten(loop):
 
 
 def test_rounds_of_questions_from_several_threads(loop):
-    """Each asks, waits, asks again; the far end answers whatever it reads."""
+    """Each thread asks, waits and asks again; the other end answers everything that it reads."""
     rounds, count = 200, 4
     loop.waiters = {n: Waiter() for n in range(rounds * count)}
 
@@ -145,7 +149,9 @@ def test_the_background_thread_handles_what_nobody_waits_for():
 
 
 def test_who_was_not_quick_enough_to_take_over_follows_who_was():
-    """A thread that saw the background thread lead, and another one took over first: for good."""
+    """The second thread sees the background thread lead, but the first one takes over before it, so
+    the second one must follow the first.
+    """
     loop = Loop(background=True)
     reactor: Any = loop.reactor
     loop.waiters = {1: Waiter(), 2: Waiter()}
@@ -259,7 +265,9 @@ def test_waiters_count(needed, fail_fast, news, done):
 
 
 def test_no_exception_ends_the_background_thread(capsys):
-    """Neither one of a tick nor one of a flush: messages are handled after it."""
+    """Neither an exception of a tick nor one of a flush does: messages are still handled
+    afterwards.
+    """
     defects = ["tick", "flush", "flush"]
 
     def fails(name):

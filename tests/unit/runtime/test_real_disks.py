@@ -1,4 +1,4 @@
-"""Large files go to a disk: a directory of memory, or of somebody else, is passed over."""
+"""Large files go to a disk: a directory in memory, or one of another account, is not used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from phalanx.runtime.os.real_disks import first_on_disk, is_in_memory
 
 
 def mounts(tmp_path, kind):
-    """A list of mounts where the file system of `tmp_path` is of this kind."""
+    """Write a list of mounts in which the file system of `tmp_path` is of this kind; return its
+    path.
+    """
     device = os.stat(tmp_path).st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     text = f"1 0 0:0 / /proc rw - proc proc rw\n2 0 {number} / /x rw shared:1 - {kind} none rw\n"

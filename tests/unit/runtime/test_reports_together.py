@@ -1,4 +1,6 @@
-"""While commands end at once, a fork server reports that one has begun together with its end."""
+"""If many commands end at the same time, a fork server reports the start of a command together with
+its end.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from phalanx.runtime.os.fork_server import TOGETHER_S, ForkServer
 
 
 class Node:
-    """The node of a fork server in this process, by a clock that stands."""
+    """The node of a fork server that runs in this process, on a stopped clock."""
 
     def __init__(self, server: ForkServer, sock: socket.socket, directory: Path) -> None:
         self._server = server
@@ -39,12 +41,12 @@ class Node:
         self._link.send(SendSignal(name.encode(), int(signal.SIGKILL)))
 
     def serve(self, is_done: Callable[[], Any]) -> None:
-        """Let the fork server work until this is so."""
+        """Let the fork server work until the condition holds."""
         while not is_done():
             self._server.round(0.05)
 
     def news(self) -> list[msgspec.Struct]:
-        """Let the fork server work until it has sent something: the messages of that moment."""
+        """Let the fork server work until it sends something; return these messages."""
         while not (found := self._link.receive()):
             self._server.round(0.05)
         return found
@@ -111,7 +113,7 @@ def test_a_report_waits_no_longer_than_it_must(node: Node, clock: SimpleNamespac
 
 
 def test_a_kept_command_is_reported_at_once(node: Node, tmp_path: Path) -> None:
-    """Its node writes its pid, by which the node's next process finds it."""
+    """Its node stores its pid, by which the node's next process finds the command."""
     node.run("first", "true")
     while not any(isinstance(one, Exited) for one in node.news()):
         pass

@@ -82,7 +82,7 @@ def test_a_large_result_ends_its_message(outbox: Any) -> None:
 
 
 def test_no_result_is_lost_between_threads(outbox: Any) -> None:
-    """The thread that leads sends results while another one adds some."""
+    """The leading thread sends results while another thread adds some."""
     link, count = Link(), 20_000
     is_over = threading.Event()
 
@@ -133,8 +133,8 @@ def interrupted(at: int, works: Any, finalizer: Any) -> bool:
 @pytest.mark.parametrize("how", ["flush", "done", "post"])
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_finalizer_may_run_anywhere(how: str, count: int) -> None:
-    """Garbage is collected after any call, in Python 3.12 and later versions, and the __del__ of a
-    user's object may call `get`, which sends the results.
+    """In Python 3.12 and later, garbage may be collected after any call. The __del__ of a user's
+    object may then call `get`, which sends the results.
     """
     for at in itertools.count(1):
         link, outbox = Link(), ResultOutbox(lambda: None)

@@ -1,4 +1,6 @@
-"""A session's places: private, swept when their owner is dead, refused when somebody else's."""
+"""A session's directories: private, removed when their owner is dead, refused if they belong to
+another account.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from phalanx.runtime.os import session as sessions
 
 @pytest.fixture
 def root():
-    """A short path, as sockets need one."""
+    """Yield a short path, because sockets need one."""
     with tempfile.TemporaryDirectory(prefix="px-") as folder:
         yield Path(folder) / "r"
 

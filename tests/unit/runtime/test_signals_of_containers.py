@@ -1,5 +1,6 @@
-"""Signals to a command whose containers get them from podman: nothing below podman's monitor gets
-them from the node, too."""
+"""Signals to a command with containers: podman passes them to the containers, so the node sends
+them to no process below podman's monitor.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +25,17 @@ while :; do sleep 1000 & wait $!; done
 
 
 def script(name: str, more: str = "") -> str:
-    """A script that writes its name for each signal. A shell handles a WINCH after the others,
-    because its number is the highest."""
+    """Return a script that writes its name for each signal. A shell handles a WINCH after the
+    others, because its number is the highest.
+    """
     return TELLS.replace("NAME", name).replace("MORE", more)
 
 
 @pytest.fixture
 def command(tmp_path: Path) -> Iterator[dict[str, int]]:
-    """The pids of a command, of podman's monitor in a session of its own, and of what runs below
-    the monitor."""
+    """Yield the pids of a command, of podman's monitor in its own session, and of a process below
+    the monitor.
+    """
     monitor = tmp_path / "conmon"
     monitor.write_text("#!/bin/sh\n" + script("conmon", "sh inside &"))
     monitor.chmod(0o755)

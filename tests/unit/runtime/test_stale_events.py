@@ -1,4 +1,6 @@
-"""Events of a descriptor that an event before them has closed, while its number is another's."""
+"""Events of a descriptor that the handler of an earlier event has closed, and whose number has been
+given to another file.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from phalanx.runtime.os.loop import Loop
 
 
 def test_a_loop_tells_no_reader_of_what_another_one_had_to_read() -> None:
-    """Two come at once; the first closes the other, whose number goes to one that has nothing."""
+    """Two events arrive together. The first one's handler closes the other descriptor, whose number
+    goes to a file without data.
+    """
     pipes = [os.pipe() for _ in range(2)]
     quiet = os.pipe()
     told: list[str] = []
@@ -86,9 +90,9 @@ def test_a_reactor_reads_no_connection_for_what_came_to_another() -> None:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A fork server in this process, whose node hears nothing yet.
+    """Return a fork server in this process, whose node does not read yet.
 
-    It takes no other child of this process for an orphan: these belong to other tests.
+    It takes no other child of this process for an orphan, because these belong to other tests.
     """
     monkeypatch.setattr(child_keeper, "keep_descendants", lambda: None)
     monkeypatch.setattr(ForkServer, "_end_orphans", lambda self: None)
@@ -104,7 +108,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_fork_server_waits_for_no_child_that_lives(server: Any) -> None:
-    """It stood still for good, and with it all that was to start or to end on its node."""
+    """The fork server was blocked for good, and nothing started or ended on its node any more."""
     waits = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     child = Child(b"a worker", waits.pid, is_command=False)
     server.adopt(child)

@@ -49,7 +49,7 @@ def test_a_start_imports_nothing_slow(module, also):
 
 @pytest.fixture
 def node(monkeypatch):
-    """A node that is a cluster of its own, without its processes."""
+    """Return a node that is a whole cluster, without its processes."""
     with tempfile.TemporaryDirectory(prefix="px-") as folder:
         session = sessions.create(str(Path(folder) / "r"))
         config = NodeConfig(
@@ -79,7 +79,7 @@ def ask(node, request, process=bytes(16)):
 
 
 def register(node):
-    """A driver's job, as the node tells it to the head."""
+    """Register a driver's job as the node tells it to the head."""
     job = ask(node, NewDriverJob(), node_process_id(node.prefix))
     known = JobKnown(job, secrets.token_bytes(12) + job, [], "", "", b"", False, "", 0)
     node.head.notify(known)

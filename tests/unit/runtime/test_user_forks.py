@@ -1,4 +1,6 @@
-"""The node's side of the fork servers of accounts: which words of whom count."""
+"""The node's side of the accounts' fork servers: which messages of a fork server the node accepts,
+and which it refuses.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,7 @@ class Node:
             connection.flush()
 
     def read(self) -> None:
-        """Handle what has come."""
+        """Handle the messages that have arrived."""
         ready, _, _ = select.select(list(self.loop.readers), [], [], 60)
         for fd in ready:
             self.loop.readers[fd]()

@@ -21,7 +21,9 @@ from phalanx.runtime.worker.devices import DeviceEnvironment
 
 @pytest.fixture(autouse=True)
 def variables_put_back(monkeypatch):
-    """Work without devices may have all variables set, which later tests must not see."""
+    """Restore the variables after the test. Work without devices may change all of them, which
+    later tests must not see.
+    """
     for name in (*VISIBLE.values(), "HIP_VISIBLE_DEVICES"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -202,7 +204,9 @@ def test_amds_variable_shows_the_same_devices(monkeypatch):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """The variable's value after work that holds these devices has begun."""
+    """Return a function that returns the variable's value after work with these devices has
+    begun.
+    """
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 

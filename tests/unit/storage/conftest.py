@@ -1,4 +1,4 @@
-"""Places to keep a store in: each is opened, closed and opened again by the tests."""
+"""Places that hold a store, which the tests open, close and open again."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from phalanx_benchmarks.redis_server import RedisServer
 
 BY_KEY = {"lineage": 4, "objects": 4}
 FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
-"""Only processes are killed here, so memory keeps what a disk would; and its path is short."""
+"""A directory in memory with a short path. Memory keeps as much as a disk would, because only
+processes are killed here.
+"""
 KINDS = ("memory", "sqlite", "redis", "three sqlite shards", "two redis shards", "key-values")
 DURABLE_KINDS = KINDS[1:-1]
 
 
 class KeyValues:
-    """As Ray's internal store: single values, and create-if-absent."""
+    """Stands for Ray's internal store: single values, and create-if-absent."""
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes] = {}
@@ -72,7 +74,7 @@ class Place:
         return storage
 
     def open_despite_lock(self) -> Storage:
-        """As when somebody has removed the lock of a head that still runs."""
+        """Open the store as if somebody had removed the lock of a head that still runs."""
         for lock in self.locks:
             lock.unlink()
         return self.open()
@@ -84,7 +86,9 @@ class Place:
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[RedisServer]:
-    """One server for the tests that neither stop it nor set it up; they use names of their own."""
+    """Yield one server for the tests that neither stop nor configure it. Each uses names of its
+    own.
+    """
     directory = tempfile.mkdtemp(prefix="phx-", dir=FAST)
     try:
         with RedisServer(directory) as server:
@@ -105,7 +109,7 @@ def short_directory() -> Iterator[Path]:
 def make_place(
     request: pytest.FixtureRequest, short_directory: Path
 ) -> Iterator[Callable[[str], Place]]:
-    """Makes an empty place of a kind; as many as the test wants."""
+    """Yield a function that makes empty places of a kind."""
     places: list[Place] = []
     numbers = itertools.count()
 
@@ -140,5 +144,5 @@ def place(request: pytest.FixtureRequest, make_place: Callable[[str], Place]) ->
 
 @pytest.fixture
 def free_port() -> int:
-    """A loopback port that nobody has."""
+    """Return a loopback port that is free."""
     return ports.free_port()

@@ -1,4 +1,4 @@
-"""A process that writes to a store and is killed while it does."""
+"""A process that is killed while it writes to a store."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ class Writer:
         assert self._connection.recv() == "open"
 
     def apply(self, batch: Batch) -> None:
-        """Returns when the batch is acknowledged."""
+        """Apply a batch. Returns when it is acknowledged."""
         self._connection.send((batch, 0))
         assert self._connection.recv() == "applied"
 
     def apply_and_die(self, batch: Batch, after_s: float) -> bool:
-        """Let the kernel end the process so long after it began to write; whether it was done."""
+        """Apply a batch, and let the kernel kill the process so long after it began to write.
+        Returns whether it finished.
+        """
         self._connection.send((batch, after_s))
         try:
             return bool(self._connection.recv() == "applied")
@@ -67,7 +69,9 @@ def _write(addresses: list[str], connection: Connection) -> None:
 
 
 def numbered(number: int) -> dict[tuple[str, bytes], bytes | None]:
-    """Batch `number` of an endless row: rewrites every row of three tables, and deletes some."""
+    """Return batch `number` of an endless series. It rewrites every row of three tables, and
+    deletes some.
+    """
     value = b"%d" % number
     batch: dict[tuple[str, bytes], bytes | None] = {
         (table, b"%d" % at): value * 50 for table in TABLES for at in range(ROWS)
@@ -78,7 +82,9 @@ def numbered(number: int) -> dict[tuple[str, bytes], bytes | None]:
 
 
 def write_numbered(addresses: list[str], acknowledgements: Connection) -> None:
-    """Apply the batches from 1 on as fast as can be, and say the number of each that is written."""
+    """Apply the batches from 1 on as fast as possible, and print the number of each after it is
+    written.
+    """
     storage = open_storage(addresses, by_key=BY_KEY)
     number = 0
     while True:

@@ -1,4 +1,4 @@
-"""The texts that name a store, and what is said of those that do not."""
+"""The texts that name a store, and the errors for other texts."""
 
 from __future__ import annotations
 

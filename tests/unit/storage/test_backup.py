@@ -58,7 +58,9 @@ def test_a_restored_store_has_the_rows_of_the_time_of_the_backup(path: str, tmp_
 
 @contextmanager
 def written_all_the_time(path: str) -> Iterator[threading.Event]:
-    """A head's store in which two rows always have the same value; the event: after 20 batches."""
+    """Write to a head's store in which two rows always have the same value. Yields an event that is
+    set after 20 batches.
+    """
     storage, ends, has_begun = open_storage(path), threading.Event(), threading.Event()
 
     def write() -> None:

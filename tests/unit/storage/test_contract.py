@@ -1,4 +1,4 @@
-"""The promises of every store, on each of them."""
+"""The promises that every kind of store must keep, tested on each."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_of_two_heads_that_open_at_once_one_is_refused(place: Place) -> None:
 
 
 class Model(RuleBasedStateMachine):
-    """A store against a dictionary."""
+    """Compares a store with a dictionary."""
 
     make: Callable[[], Place]
 

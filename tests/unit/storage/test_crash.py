@@ -1,4 +1,6 @@
-"""Killed while writing: every acknowledged batch is kept, and no half of one."""
+"""A process killed while it writes: every acknowledged batch is kept, and no batch is kept in
+part.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,9 @@ class Cluster:
         assert replica.ask("REPLICAOF", "127.0.0.1", str(primary.port)) == b"+OK\r\n"
 
     def fail_over(self) -> None:
-        """The primary dies; the replica that has more takes over, and the other follows it."""
+        """Kill the primary. The replica that has more becomes the primary, and the other follows
+        it.
+        """
         self.servers[0].kill()
         first, second = sorted(self.servers[1:], key=_offset, reverse=True)
         assert first.ask("REPLICAOF", "NO", "ONE") == b"+OK\r\n"

@@ -1,4 +1,4 @@
-"""A standby knows by the batches of another head whether that head holds the store."""
+"""A standby decides from another head's batches whether that head still holds the store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phalanx_benchmarks.redis_server import RedisServer
 
 
 class Shard:
-    """A shard in a server that another head writes."""
+    """A shard on a server to which another head writes."""
 
     def __init__(self, head):
         self.found = head

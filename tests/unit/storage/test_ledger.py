@@ -1,4 +1,4 @@
-"""The file that the history of jobs is in."""
+"""The file with the history of jobs."""
 
 from __future__ import annotations
 

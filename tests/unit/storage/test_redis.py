@@ -119,7 +119,7 @@ def test_a_server_that_went_back_in_time_is_not_written_to(server: RedisServer) 
 
 
 class Cutter:
-    """Stands before a server, and cuts the connection in place of one answer that it is told."""
+    """A proxy for a server that cuts the connection in place of a given answer."""
 
     def __init__(self, path: str, server: RedisServer) -> None:
         self.cut_after_requests_with: bytes | None = None
@@ -245,7 +245,7 @@ def test_the_password_is_never_shown(
 
 @pytest.fixture
 def certificate(short_directory: Path) -> tuple[Path, Path]:
-    """A certificate for localhost that is its own authority, and its key."""
+    """Return a self-signed certificate for localhost, and its key."""
     file, key = short_directory / "cert.pem", short_directory / "key.pem"
     subprocess.run(
         [

@@ -1,4 +1,4 @@
-"""Files of a store that are removed while a head writes them are written again, whole."""
+"""If files of a store are removed while a head writes them, they are written again completely."""
 
 from __future__ import annotations
 

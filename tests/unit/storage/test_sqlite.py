@@ -1,4 +1,4 @@
-"""The SQLite file: who may read it, who holds it, and what is said when it is damaged or full."""
+"""The SQLite file: its permissions, its lock, and the errors if it is damaged or full."""
 
 from __future__ import annotations
 

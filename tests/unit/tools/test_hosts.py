@@ -86,7 +86,9 @@ def test_the_name_of_a_folder_stands_for_its_files(
 def test_an_environment_of_ours_that_was_left_half_made_is_made_anew(
     tool: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its Python exists before its packages, and a mark when it is whole."""
+    """The Python of such an environment exists before its packages. A mark is written when it is
+    complete.
+    """
     ran: list[list[str]] = []
     monkeypatch.setattr(tool, "VENVS", tmp_path)
     monkeypatch.setattr(tool.subprocess, "check_output", lambda words, **more: "ours-3.11\n")

@@ -1,4 +1,4 @@
-"""`tools/unused.py`: what product code reaches in any way is not listed, and the rest is."""
+"""`tools/unused.py` lists what product code does not reach in any way, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Daemons of tests come from the warm parent, and are not started cold without anybody noticing."""
+"""Daemons of tests come from the warm parent, and a cold start does not go unnoticed."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def ray():
 
 @pytest.fixture
 def gate(tmp_path):
-    """A closed door: calls that `pass_through` stay until the test opens it."""
+    """Return a gate: calls that `pass_through` wait there until the test opens it."""
 
     class Gate:  # local, so that it travels to workers by value
         def __init__(self, door):

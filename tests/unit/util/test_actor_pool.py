@@ -1,4 +1,4 @@
-"""ActorPool: order, whichever is free, timeouts, members that come, go and die."""
+"""ActorPool: order, use of any free actor, timeouts, members that join, leave and die."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_list_of_refs_is_one_result(ray):
 
 
 class Keyed(ActorPool):
-    """A pool that derives from ours as Flower's does: results are asked for by a name."""
+    """A pool derived from ActorPool as Flower's is: results are requested by a name."""
 
     def submit_as(self, name, fn, value):
         actor = self._idle_actors.pop()

@@ -1,4 +1,4 @@
-"""The search for what cannot be pickled: the right piece, by its path."""
+"""The search for the part that cannot be pickled: it names the right part with its path."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 @pytest.fixture(scope="module")
 def member(ray):
-    """A class of actors; each knows a backend whose operations note what they are asked for."""
+    """Return a class of actors. Each has a backend whose operations record their calls."""
 
     @ray.remote(num_cpus=0)
     class Member:

@@ -1,4 +1,6 @@
-"""as_completed and map_unordered: what is ready comes first, and never too much at once."""
+"""as_completed and map_unordered: finished results come first, and the number of calls under way is
+limited.
+"""
 
 from __future__ import annotations
 

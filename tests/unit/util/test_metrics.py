@@ -1,5 +1,6 @@
-"""Counters, gauges and histograms of programs: Ray's semantics and errors, and that what drivers,
-tasks and actors count is told."""
+"""Counters, gauges and histograms of programs: Ray's semantics and errors. The values of drivers,
+tasks and actors are reported.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The package's names: all there, each loaded when asked for, and Ray's name twins kept apart."""
+"""The package's names: all exist, each is imported at its first use, and those that Ray has twice
+are kept apart.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pool keeps the promises of multiprocessing.Pool."""
+"""The pool behaves as multiprocessing.Pool does."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pool(ray):
 
 @pytest.fixture(params=["ours", "the standard library's"])
 def any_pool(request):
-    """Ours, and the standard library's as the reference for the same calls."""
+    """Return Phalanx's pool, or the standard library's as the reference for the same calls."""
     if request.param == "ours":
         yield request.getfixturevalue("pool")
     else:

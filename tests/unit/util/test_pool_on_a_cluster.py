@@ -1,4 +1,4 @@
-"""A pool in a program that has not said where it runs, on a machine where a cluster does."""
+"""A pool in a program that names no cluster, on a machine where a cluster runs."""
 
 from __future__ import annotations
 

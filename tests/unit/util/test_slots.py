@@ -1,4 +1,4 @@
-"""Slots without any runtime: refs are stood in for by futures that the test settles."""
+"""Slots without a runtime: futures that the test completes stand for refs."""
 
 from __future__ import annotations
 

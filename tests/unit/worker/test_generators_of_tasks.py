@@ -1,4 +1,4 @@
-"""The values that a generator of a task gets from its `yield`."""
+"""The values that `yield` returns inside a generator of a task."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ STATS = StreamingGeneratorStats(0.25)
 
 
 def drained(items: Iterator[object]) -> list[object]:
-    """All items, each asked for as a worker asks."""
+    """Return all items, requested one by one as a worker does."""
     stats, found = None, []
     while True:
         try:

@@ -115,7 +115,7 @@ def test_a_stream_whose_reader_is_gone_waits_for_it_no_longer(worker):
 
 
 def test_a_stream_that_begins_when_its_reader_is_gone_waits_for_nobody(worker):
-    """It was sent, then waited behind another call while its connection ended."""
+    """The call was sent, and then waited behind another call while its connection ended."""
     connection = Connection()
     connection.closed = True
     worker.core.connection_lost(connection)

@@ -9,7 +9,7 @@ import numpy
 import phalanx
 
 LENGTH = 50_000
-"""Of arrays that are too large for a message."""
+"""The length of an array that is too large for a message."""
 
 
 @phalanx.remote

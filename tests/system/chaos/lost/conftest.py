@@ -1,4 +1,4 @@
-"""Files of objects are deleted behind the engine's back."""
+"""Fixtures that delete files of objects without the engine's knowledge."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def get(session):
 
 @pytest.fixture
 def lose(session):
-    """Delete the files of these objects, which are there, or of all of them."""
+    """Return a function that deletes the files of these objects, or of all objects if none are
+    named.
+    """
 
     def lose(*refs):
         for ref in refs:
@@ -43,7 +45,7 @@ def lose(session):
 
 @pytest.fixture
 def runs(tmp_path):
-    """(a function for tasks to call, how often they did)."""
+    """Return (a function for tasks to call, a function that returns how often they called it)."""
     path = str(tmp_path / "runs")
 
     def ran():

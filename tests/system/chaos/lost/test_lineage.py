@@ -1,4 +1,4 @@
-"""Tasks that an owner remembers so that it can make results again, and for how long."""
+"""The tasks that an owner remembers in order to make lost results again, and for how long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results whose files are gone are made again, or the reader is told precisely why not."""
+"""Results whose files are gone are made again, or their reader gets the exact reason why not."""
 
 from __future__ import annotations
 

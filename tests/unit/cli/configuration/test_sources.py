@@ -1,4 +1,4 @@
-"""Which of several values of an option holds, and what is wrong in a file."""
+"""Which of several values of an option is used, and which faults a file can have."""
 
 from __future__ import annotations
 

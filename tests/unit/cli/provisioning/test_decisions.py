@@ -1,4 +1,4 @@
-"""Which machines are started and ended, in virtual time."""
+"""Decisions to start and end machines, in virtual time."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ POOL = Pool(name="cpu", up=("up",), down=("down",), resources={"CPU": 4.0}, max=
 
 
 def waiting(*gangs: tuple[int, float], nodes: int = 0) -> Snapshot:
-    """A cluster in which gangs of (members, CPUs of each member) wait."""
+    """Return a cluster in which gangs of (members, CPUs of each member) wait."""
     whole = (("cpu", 4.0), ("pods", 100.0))
     return Snapshot(
         now=100.0,

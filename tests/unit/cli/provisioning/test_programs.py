@@ -1,4 +1,4 @@
-"""Programs of pools that succeed, fail, hang and lie."""
+"""Programs of pools that succeed, fail, hang or give false answers."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from phalanx.cli.rollout.plan import (
 )
 
 PROTOCOLS = {"1": 70, "2": 70, "9": 71}
-"""The version of the protocol of each software."""
+"""The protocol version of each software."""
 
 
 def cluster(standby: str = "", **settings: Any) -> Cluster:

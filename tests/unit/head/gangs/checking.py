@@ -10,15 +10,16 @@ Member = tuple[str, int]
 
 
 def of_gangs(rows: Iterable[Row]) -> list[Row]:
-    """Only what is told of members."""
+    """Return the events about members of gangs."""
     return [
         row for row in rows if row["event"] in ("MembersPlaced", "MembersEvicted", "MembersFreed")
     ]
 
 
 def merged(known: list[Row], rows: list[Row]) -> list[Row]:
-    """The known rows, and the new ones of the latest: both are in order, and overlap unless
-    more happened in between than the head keeps."""
+    """Return the known rows and the new ones after them. Both lists are in order. They overlap
+    unless more events happened in between than the head keeps.
+    """
     if not known:
         return rows
     assert known[-1] in rows, "events were lost between two looks"
@@ -26,7 +27,9 @@ def merged(known: list[Row], rows: list[Row]) -> list[Row]:
 
 
 def faults(rows: Iterable[Row]) -> Iterator[str]:
-    """Two members with one device or port at once, and gangs that begin in part."""
+    """Yield each case of two members with one device or port at the same time, and each gang that
+    begins in part.
+    """
     devices: dict[tuple[str, str, int], Member] = {}
     holding: dict[Member, list[tuple[str, str, int]]] = {}
     ports: dict[int, str] = {}
@@ -63,7 +66,7 @@ def faults(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def left(rows: Iterable[Row]) -> set[Member]:
-    """Members that hold a place after all of these."""
+    """Return the members that hold a place after all these events."""
     held: set[Member] = set()
     for row in rows:
         if row["event"] == "MembersPlaced":

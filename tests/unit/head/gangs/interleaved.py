@@ -22,7 +22,7 @@ from phalanx.protocol.membership_messages import Acked, Expelled, Join, Joined
 
 
 class SlowRows(Rows):
-    """A store that writes what was recorded when it is asked to, in order."""
+    """A store that writes what was recorded, in order, only when it is told to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class SlowRows(Rows):
         self.recorded.append((changes, durable))
 
     def write(self) -> None:
-        """Write all that is recorded by now."""
+        """Write all that is recorded so far."""
         for _ in range(len(self.recorded)):
             changes, durable = self.recorded.popleft()
             super().record(changes, durable)
@@ -57,7 +57,7 @@ class Wire:
 
 
 class Interleaved(Runs):
-    """The world. Each of its events is one message, one write, or a moment that passes."""
+    """A head and two nodes. Each event is one message, one write, or some time that passes."""
 
     rows: SlowRows
 
@@ -91,14 +91,14 @@ class Interleaved(Runs):
         self.up[prefix].append(Join(row, "host", self.epochs.get(prefix, 0), {}, there))
 
     def hand_up(self, prefix: bytes) -> None:
-        """The head hears the next message of a node."""
+        """Let the head handle the next message of a node."""
         self._collect()
         if self.up[prefix]:
             self.hear(prefix, self.up[prefix].popleft())
             self._collect()
 
     def hand_down(self, prefix: bytes) -> None:
-        """A node hears the next message of the head."""
+        """Let a node handle the next message of the head."""
         self._collect()
         if not self.down[prefix]:
             return
@@ -115,7 +115,7 @@ class Interleaved(Runs):
         self._collect()
 
     def _is_given_up(self, prefix: bytes) -> None:
-        """A node that the head has given up ends, with all its commands."""
+        """End a node that the head has declared dead, with all its commands."""
         self.died.add(prefix)
         self.held[prefix] = {}
         self.nodes.pop(prefix, None)
@@ -125,7 +125,7 @@ class Interleaved(Runs):
         super().node_dies(prefix)
 
     def _collect(self) -> None:
-        """Put what was said onto the connections."""
+        """Put new messages onto the connections."""
         box, self.box = self.box, []
         for prefix, message in box:
             if prefix in self.down:
@@ -139,12 +139,12 @@ class Interleaved(Runs):
     # ---- steps
 
     def write(self) -> None:
-        """The store writes."""
+        """Let the store write."""
         self.rows.write()
         self._collect()
 
     def pass_time(self, seconds: float) -> None:
-        """Time passes, for everybody."""
+        """Let time pass for the head and all nodes."""
         self.now += seconds
         self.control.on_tick(self.now)
         self.control.on_round(self.now)
@@ -155,7 +155,9 @@ class Interleaved(Runs):
         self._collect()
 
     def break_connection(self, prefix: bytes) -> None:
-        """The connection of a node ends; what was on its way is lost, and the node joins again."""
+        """End the connection of a node. Messages on their way are lost, and the node joins
+        again.
+        """
         if prefix in self.nodes:
             self._collect()
             self.control.on_lost(prefix)
@@ -163,13 +165,15 @@ class Interleaved(Runs):
             self.join(next(one for one, p in NODES.items() if p == prefix), prefix)
 
     def restart(self) -> None:
-        """The head ends, with all that was not written; another one reads what was."""
+        """End the head, with everything that was not written. The next head reads what was
+        written.
+        """
         self._collect()
         self.box.clear()
         self.begin()
 
     def settle(self, turns: int = 30) -> None:
-        """Carry all messages."""
+        """Deliver all messages."""
         for _ in range(turns):
             for prefix in list(NODES.values()):
                 while self.up[prefix]:
@@ -186,6 +190,6 @@ class Interleaved(Runs):
         return self
 
     def step(self) -> None:
-        """A message of somebody arrives, or the store writes."""
+        """Deliver one message, or let the store write."""
         prefix = self.order.choice(list(NODES.values()))
         self.order.choice((self.hand_up, self.hand_down, lambda _: self.write()))(prefix)

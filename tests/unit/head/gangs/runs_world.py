@@ -52,7 +52,7 @@ NAME_OF = {prefix: node_id for node_id, prefix in NODES.items()}
 
 
 class Rows:
-    """A store that keeps all at once, and has room."""
+    """A store that writes at once, and never lacks room."""
 
     shortage, is_stalled = "", False
 
@@ -102,7 +102,7 @@ class PrefixWorld:
         self.clock.time_s = time_s
 
     def begin(self) -> None:
-        """A head, the first or the next one."""
+        """Start the first or the next head."""
         self.control = make_head(
             lambda prefix, message: self.box.append((prefix, message)),
             self.clock,
@@ -129,7 +129,7 @@ class PrefixWorld:
         self.report(prefix)
 
     def restart(self) -> None:
-        """The head ends, and another one reads what it wrote."""
+        """End the head. Another one reads what it wrote."""
         self.box.clear()
         self.begin()
 
@@ -141,7 +141,7 @@ class PrefixWorld:
     def ask(
         self, request: Request[Any], role: Role | None = None, process: bytes = bytes(16)
     ) -> Answer:
-        """Ask, as whoever may."""
+        """Send a request in a role that may send it."""
         return self.ask_raw(type(request), encode_request(request), role, process)
 
     def ask_raw(self, kind, body, role=None, process=bytes(16)) -> Answer:
@@ -279,7 +279,7 @@ class Node:
 
 
 class Runs(PrefixWorld):
-    """The world. Nothing is said to anybody before `talk`."""
+    """A head and two nodes. No message is delivered before `talk`."""
 
     def __init__(self) -> None:
         self.starts: dict[str, list[tuple[bytes, int]]] = defaultdict(list)
@@ -322,7 +322,7 @@ class Runs(PrefixWorld):
     # ---- time
 
     def talk(self, seconds: float = 0.01, turns: int = 4) -> Runs:
-        """Carry messages both ways, and let time pass."""
+        """Deliver messages in both directions, and let time pass."""
         for _ in range(turns):
             self.now += seconds / turns
             self.control.on_tick(self.now)
@@ -342,14 +342,16 @@ class Runs(PrefixWorld):
         return self
 
     def restart(self) -> None:
-        """The head ends; orders on their way are lost. Nodes repeat their last news."""
+        """End the head, and lose the orders on their way. Nodes repeat their last news to the next
+        head.
+        """
         super().restart()
         for prefix, node in self.nodes.items():
             for message in node.said[-3:]:
                 self.hear(prefix, message)
 
     def node_dies(self, prefix: bytes) -> None:
-        """A node ends with all commands, and the head gives it up."""
+        """End a node with all its commands, and wait until the head has declared it dead."""
         del self.nodes[prefix]
         self.held[prefix] = {}
         self.control.on_lost(prefix)
@@ -391,7 +393,7 @@ class Runs(PrefixWorld):
 
     @property
     def running(self) -> dict[Any, Any]:
-        """The commands that run, by (node, process)."""
+        """Return the running commands, by (node, process)."""
         return {
             (prefix, process): order
             for prefix, node in self.nodes.items()
@@ -403,7 +405,7 @@ class Runs(PrefixWorld):
         pass
 
     def end(self, code: int = 0, count: int = 1, job: str = "") -> list[str]:
-        """Let some of the commands that run end; return their jobs."""
+        """End up to this many running commands; return their jobs."""
         ended: list[str] = []
         for (prefix, process), order in list(self.running.items()):
             if len(ended) < count and job in ("", order.job):

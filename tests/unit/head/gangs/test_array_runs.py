@@ -31,7 +31,7 @@ def world() -> Runs:
 
 
 def begun(world: Runs, indices: str = "0-199", **more: Any) -> Runs:
-    """The world with an array that has a run in each of its two places."""
+    """Return the world once an array has a run in each of its two places."""
     world.submit(indices, **more)
     for _ in range(20):
         world.talk(0.01)

@@ -1,4 +1,6 @@
-"""Arrays at a head: which elements live, what remains of them, and a head that comes back."""
+"""Arrays at a head: which array tasks are kept as jobs, what remains of the others, and a head that
+restarts.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ def spec(indices, name="a", cpus=1.0, after="", replicas=1, **timing):
 
 
 class Cluster(PeopleWorld):
-    """Counts how often each element was started for good."""
+    """A world with shortcuts to submit arrays, read their rows and end their members."""
 
     def do(self, request):
         answer = self.request(request)

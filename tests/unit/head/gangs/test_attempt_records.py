@@ -1,4 +1,4 @@
-"""Records of attempts: one each, whatever the head dies of in between."""
+"""Records of attempts: each attempt has one record, at whatever moment the head dies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Accounted(World):
         super().__init__(journal=Journal(is_slow=True), ledger=Ledger(), **options)
 
     def begun(self, node="n"):
-        """A job of one member runs; the order to start it."""
+        """Run a job of one member; return the order that started it."""
         self.add(node)
         process = Process(command=("train", "fast"), requests=(("CPU", 1.0),))
         template = Template(processes=(process,), grace_s=1.0)
@@ -73,8 +73,9 @@ def test_a_record_says_who_what_and_how():
 @pytest.mark.parametrize("written", range(6))
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_a_head_that_dies_at_any_moment_loses_no_record_and_doubles_none(written, is_kept):
-    """It dies when so much of what follows from the end of a member is written, before or after
-    the ledger has got what was handed to it. Its node says all again that was not confirmed."""
+    """The head dies when this many of the changes after a member's end are written, before or after
+    the ledger has kept what it was handed. The node repeats everything that was not confirmed.
+    """
     world = Accounted()
     order = world.begun()
     news = ended(order)

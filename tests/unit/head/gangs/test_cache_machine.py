@@ -1,5 +1,6 @@
-"""Gangs, jobs, nodes and queues under any history: the scheduler's cache, patched by events, is
-what reading everything again gives, and decides the same; and nodes and head agree in the end."""
+"""The scheduler's cache is updated by events. After any history of gangs, jobs, nodes and queues it
+equals a cache that was read anew, and decides the same; and nodes and head agree in the end.
+"""
 
 from __future__ import annotations
 
@@ -50,15 +51,16 @@ class JobWorld(World):
         super().__init__(journal=Journal(), is_alone=False)
 
     def members(self):
-        """(member, node) of all that run, in order."""
+        """Return (member, node) of all running members, in order."""
         return sorted(
             (member, node.name) for node in self.nodes.values() for member in node.running
         )
 
 
 def keep_nominations(kept, read):
-    """Copy the nodes that an earlier cycle set aside for tasks: they are known from that cycle
-    alone, and nothing that is read tells of them."""
+    """Copy the nodes that an earlier cycle set aside for tasks, because no state that is read has
+    them.
+    """
     row_of = {uid: row for row, uid in enumerate(read.task_uid)}
     for row, node in kept.nominated.items():
         uid = kept.task_uid[row]
@@ -67,7 +69,9 @@ def keep_nominations(kept, read):
 
 
 class Machine(RuleBasedStateMachine):
-    """One head, a few nodes, and messages between them that may be late, lost or twice there."""
+    """One head, a few nodes, and messages between them that may be late, lost or delivered
+    twice.
+    """
 
     def __init__(self):
         super().__init__()
@@ -190,7 +194,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(number=SMALL, cpus=st.integers(1, 4))
     def others_take(self, number, cpus):
-        """Work outside of gangs takes something of a node, until it is reported again."""
+        """Let work outside of gangs take an amount of a node, until the node's next report."""
         names = sorted(self.world.nodes)
         if names:
             node = self.world.nodes[names[number % len(names)]]

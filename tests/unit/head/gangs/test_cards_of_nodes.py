@@ -1,4 +1,6 @@
-"""Work that asks for more memory of cards than any node's cards have is refused at the call."""
+"""Work that asks for more memory per card than any node's cards have is refused when it is
+submitted.
+"""
 
 from __future__ import annotations
 

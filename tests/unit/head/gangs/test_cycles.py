@@ -1,4 +1,4 @@
-"""Cycles of a head: what they ask of nodes, and failures in them."""
+"""Cycles of a head: their orders to nodes, and failures in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phalanx.scheduler.plugins.priority import Priority
 
 
 def cycle_of(world: World) -> list[PrepareBundles]:
-    """Run a cycle if one is due; return what it asks nodes to prepare, which does not arrive."""
+    """Run a cycle if one is due; return its orders to prepare bundles, which are not delivered."""
     world.cycles()
     asked = [m for _, m in world.told if isinstance(m, PrepareBundles)]
     world.forget()
@@ -76,7 +76,7 @@ BAD = gang_id("2")
 
 
 def plant(monkeypatch, seam: str) -> None:
-    """Have whatever concerns gang 2 fail at this seam."""
+    """Make all code at this seam fail for gang 2."""
 
     def for_bad(of, name, gang_of):
         real = getattr(of, name)

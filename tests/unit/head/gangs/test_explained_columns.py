@@ -1,4 +1,4 @@
-"""Explaining on the columns that cycles keep says what explaining on everything read anew says."""
+"""An explanation from the columns that cycles keep equals one from a cluster that was read anew."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_a_member_that_crashes_in_a_loop_is_ordered_to_rest():
 
 @pytest.fixture
 def started():
-    """A world with a job of one member, and the order to start it."""
+    """Return a world with a job of one member, and the order that starts it."""
     world = one_node(2)
     process = Process(command=("true",), requests=(("CPU", 2.0),))
     spec = JobSpec(

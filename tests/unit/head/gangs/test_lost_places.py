@@ -1,4 +1,6 @@
-"""Members that are lost or end while more of their gang is to come, at the head itself."""
+"""Members that are lost or end while other members of their gang are still being placed, at the
+head.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from phalanx.protocol.report_messages import NodeReport
 
 @pytest.fixture
 def world():
-    """Two members of a gang run, and the third's node is asked."""
+    """Return a world in which two members of a gang run, and the third's node has been asked to
+    prepare.
+    """
     world = World()
     world.add("n1")
     world.add("n2")
@@ -40,7 +44,7 @@ def test_a_member_does_not_begin_when_those_it_was_to_join_are_lost(world):
 
 
 def test_a_job_does_not_begin_in_part_when_a_node_dies_that_was_asked_to_keep_its_place():
-    """All nodes have set its places aside, and one dies before it keeps them."""
+    """All nodes have prepared the gang's bundles, and one dies before it commits."""
     world = World()
     world.add("n1")
     world.add("n2")
@@ -114,7 +118,7 @@ def test_a_spare_member_does_not_join_those_that_end_to_start_again():
 
 
 def test_a_member_does_not_begin_when_its_job_needs_more_by_then():
-    """Those who had ended counted for the minimum; then the job starts them again."""
+    """Members that had ended counted for the minimum. Then the job starts them again."""
     world = World()
     world.add("n1", CPU=3.0)
     process = Process(command=("true",), requests=(("CPU", 1.0),))

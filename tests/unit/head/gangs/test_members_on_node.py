@@ -232,7 +232,9 @@ def test_nothing_begins_while_the_head_may_have_given_the_node_up(node):
 
 
 def test_what_a_member_does_next_waits_as_well(node):
-    """A rest that is over, a step, and the next of several commands begin nothing in doubt."""
+    """While the node may not begin work, nothing begins: no member after its rest, no step, and no
+    next command of several.
+    """
     node.start(rest_s=1.0, before=[Command(["true"], {})])
     node.is_sure = False
     node.later(2.0)
@@ -360,7 +362,7 @@ def test_a_command_that_uses_too_much_memory_is_killed_and_the_news_say_how_much
 
 
 def test_of_a_log_without_end_the_last_part_is_kept(node, tmp_path, monkeypatch):
-    """A program goes on printing where it was: offsets stay the same."""
+    """The program continues at its own offset in the file, so offsets stay the same."""
     monkeypatch.setattr(job_files, "LOG_BYTES", 64 << 10)
     node.start()
     log = node.news[-1].log
@@ -533,7 +535,9 @@ FULL = "its node is not well: its directory for jobs, /d, cannot be written to: 
 
 
 def refused(attempt):
-    """The news of a member that could not begin by no fault of its own, after the node's report."""
+    """Return the report and the news that are expected if a member could not begin through no fault
+    of its own.
+    """
     return ["report", MemberNews(GROUP, 0, attempt, NOT_STARTED, FULL, is_nodes_fault=True)]
 
 
@@ -597,7 +601,7 @@ SHORT = f"its node is not well: commands cannot be started ({NONE_LEFT})"
 
 
 def cannot_start(node):
-    """The newest command cannot be started for want of something."""
+    """Let the start of the newest command fail because the node has run out of something."""
     end = CommandEnd(code=1, reason=NONE_LEFT, is_unstarted=True, is_shortage=True)
     node.members.exited(node.processes[-1], end)
 

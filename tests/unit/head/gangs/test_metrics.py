@@ -44,7 +44,7 @@ def own(world: Any) -> dict[str, dict[tuple[str, ...], Any]]:
 
 
 def times(world: Any, name: str) -> float:
-    """How many values a histogram has seen."""
+    """Return the number of values in a histogram."""
     found = [one for one in told(world).own if one.name == f"phalanx_{name}"]
     return sum(sum(sample.counts or ()) for one in found for sample in one.samples)
 

@@ -28,7 +28,9 @@ def job(world, name, cpus, *, annotations=(), timing=None):
 
 
 def scattered(timing=None):
-    """Two nodes of four CPUs, each with a job of one CPU, and a job that needs all four."""
+    """Return two nodes of four CPUs, each with a movable job of one CPU, and a waiting job that
+    needs four.
+    """
     world = WorkingWorld()
     world.add("n1", CPU=4.0)
     world.add("n2", CPU=4.0)

@@ -1,4 +1,4 @@
-"""A follower of a cluster's news has the rows of the listings."""
+"""A client that follows a cluster's news has the same rows as the listings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from phalanx.protocol.requests.queues import ListQueues
 
 
 class Follower:
-    """Keeps what the news said."""
+    """Keeps the rows that the news contained."""
 
     def __init__(self, world):
         self.world = world
@@ -32,7 +32,7 @@ class Follower:
         self.heard = 0
 
     def hear(self):
-        """Hear all that is new, once queues are counted again."""
+        """Get all news, after the time at which queues are counted again."""
         self.world.now += 1.0
         while True:
             news = present(self.world.ask(GetNews(self.since)))
@@ -54,7 +54,9 @@ class Follower:
                 return
 
     def is_right(self):
-        """Whether it has what listings say, but for what changes by itself."""
+        """Check that the rows equal those of the listings, except for values that change with
+        time.
+        """
         waits = {one.job: one for one in present(self.world.ask(ListWaiting()))}
         told = {uid: with_wait(row, waits.get(uid)) for uid, row in self.jobs.items()}
         jobs = {f"{r.namespace}/{r.name}": r for r in present(self.world.ask(ListJobs()))}

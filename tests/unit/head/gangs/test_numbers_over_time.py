@@ -18,11 +18,11 @@ from phalanx.protocol.requests.series import GetSeries
 from .test_cycle_log import put
 
 ASKER: Any = None
-"""Nobody: the answer is returned at once."""
+"""No asker, because the answer is returned immediately."""
 
 
 def means(world: World, after: float = 0.0) -> dict[tuple[str, str], list[float]]:
-    """The points of the finest steps."""
+    """Return the means of the finest steps, by what was counted and of what."""
     told = world.ask(GetSeries(after))
     return {(one.what, one.of): [mean for _, mean in one.points[0]] for one in told.numbers}
 

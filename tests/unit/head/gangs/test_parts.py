@@ -1,4 +1,4 @@
-"""Parts of the gang scheduler in pure code: sizes, shares, and the gangs of a cycle."""
+"""Parts of the gang scheduler that do no I/O: sizes, shares, and the gangs of a cycle."""
 
 from __future__ import annotations
 
@@ -141,8 +141,9 @@ def test_what_somebody_set_stays_and_limits_hold():
     ],
 )
 def test_weights_share_out_what_others_leave(queues, total, deserve):
-    """In Volcano a queue without a deserved amount deserves nothing; here its weight counts, but
-    never against what another queue was promised."""
+    """In Volcano a queue without a deserved amount deserves nothing. Here it deserves a part by its
+    weight, but only of what other queues were not promised.
+    """
 
     def written(fields):
         return {k: v if k == "weight" else (("cpu", float(v)),) for k, v in fields.items()}

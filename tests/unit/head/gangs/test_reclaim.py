@@ -1,4 +1,4 @@
-"""Queues take back from each other at the head: the state in the end, and the way there."""
+"""Queues reclaim resources from each other at the head: the final state, and the steps to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phalanx_research.chaos.cache_check import differences
 
 
 def world_of_two_queues(members=1, cpus=4):
-    """Four CPUs, queues a and b, and a gang `first` of a's that has begun."""
+    """Return a world of four CPUs with queues a and b, and a running gang `first` of a's."""
     world = one_node(4)
     world.queue("a")
     world.queue("b")
@@ -104,7 +104,9 @@ def test_queues_with_paths_take_back_what_their_steps_weigh():
 
 
 def test_the_order_of_queues_with_paths_is_that_of_their_steps():
-    """Of one room at a time: the branch that holds less for its weight comes next."""
+    """There is room for one gang only. It goes to the branch that holds less relative to its
+    weight.
+    """
     world = world_of_paths()
     world.gang("sci-first", 1, cpus=2, queue="root-sci-dev")
     world.gang("blocker", 1, cpus=4, queue="default")
@@ -122,7 +124,7 @@ def promised(world):
 
 
 def test_a_promise_that_others_of_its_queue_have_taken_is_none_any_more():
-    """Else its queue would have its turn before all others for as long as it waits."""
+    """Otherwise the queue would come before all others for as long as the gang waits."""
     world = world_of_two_queues()
     world.gang("second", 1, cpus=2, queue="b")
     world.now += 1.0

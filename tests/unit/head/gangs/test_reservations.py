@@ -113,7 +113,7 @@ def test_an_answer_to_one_release_is_none_to_the_next():
 
 @pytest.fixture
 def partly():
-    """A gang that has its first bundle on n1, and whose second is asked of n2."""
+    """Return a gang that has its first bundle on n1 and has asked n2 for the second."""
     world = joined_world()
     world.add("n1", CPU=1)
     world.add("n2", CPU=1)
@@ -229,7 +229,7 @@ def test_a_member_that_is_freed_twice_is_freed_once():
 @pytest.mark.parametrize("when", ["asked", "prepared", "held"])
 @pytest.mark.parametrize("how", ["evicted", "ended", "lost", "restarted", "removed"])
 def test_whatever_happens_to_a_member_on_its_way_nodes_and_head_agree_in_the_end(when, how):
-    """Each of these paths is one transition; the other gang shows that nothing stays taken."""
+    """Each case is one transition, after which no resources may stay taken."""
     world = joined_world()
     world.add("a", CPU=2)
     world.add("b", CPU=2)
@@ -266,7 +266,9 @@ def test_whatever_happens_to_a_member_on_its_way_nodes_and_head_agree_in_the_end
 
 
 def test_what_is_left_of_a_gang_that_lost_a_node_on_the_way_does_not_begin():
-    """It was written down as begun with two of three, and evicted in the same moment."""
+    """The gang used to be recorded as begun with two of three members, and evicted in the same
+    moment.
+    """
     world = joined_world()
     for name in ("n0", "n1", "n2"):
         world.add(name, CPU=1.0)

@@ -1,4 +1,6 @@
-"""Other rules for the scheduler of a running cluster: what is refused, kept, and what they do."""
+"""Scheduling rules for a running cluster: which are refused, how they are kept, and what they
+do.
+"""
 
 from __future__ import annotations
 
@@ -95,8 +97,9 @@ def test_rules_by_which_a_cycle_fails_are_refused(monkeypatch):
 
 
 def test_by_own_rules_places_are_promised_and_a_fill_delays_nobody():
-    """A wide job is promised the time at which all that runs has ended; what would end after that
-    waits, and what ends before fills in."""
+    """A wide job is promised the time at which all running work has ended. Work that would end
+    later waits, and shorter work fills in before.
+    """
     world = World()
     world.add("n1", CPU=4.0)
     world.ask(SetRules(PROMISING, "own.yaml"))

@@ -36,7 +36,7 @@ def few_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def finish(world: Interleaved, names: list[str]) -> None:
-    """Let all end well until the arrays are over."""
+    """Let all commands succeed until these arrays are over."""
     for _ in range(3000):
         if all(world.job(name).is_finished for name in names):
             break
@@ -50,8 +50,8 @@ def finish(world: Interleaved, names: list[str]) -> None:
 
 
 def check(world: Interleaved, failed: set[str], came_back: Collection[str] = ()) -> None:
-    """Each task ran as it must, and nothing is left. `failed`: the tasks that have failed once.
-    `came_back`: those that a person had wait again as if they had never begun.
+    """Check that each task ran as it must, and that nothing is left. `failed`: the tasks that have
+    failed once. `came_back`: the tasks that a person made wait again as if they had never begun.
     """
     assert not world.internal_errors
     tasks = world.tasks()
@@ -81,7 +81,9 @@ TROUBLES = ("", "the store writes", "the connection breaks", "the head restarts"
 
 
 def orders_of_messages() -> Iterator[tuple[str, ...]]:
-    """Yield all orders of what happens about a place, with each trouble at each moment."""
+    """Yield all orders of the events about one place, each also with one disturbance at each
+    position.
+    """
     plain = sorted({one for one in itertools.permutations(PLACE) if one[0] == "order"})
     for one in plain:
         yield one
@@ -90,8 +92,8 @@ def orders_of_messages() -> Iterator[tuple[str, ...]]:
 
 
 def new_place(**more: Any) -> tuple[Interleaved, bytes]:
-    """A world in which a task and a run behind it are on their way to a place that had no run, and
-    the node of that place.
+    """Return a world in which a place without a run is about to get a task and a run behind it, and
+    the prefix of the place's node.
     """
     world = Interleaved()
     world.submit(f"0-{COUNT - 1}", **more).talk(0.05)
@@ -230,15 +232,15 @@ class Story:
         return self
 
     def check_that_no_task_runs_twice(self) -> None:
-        """No task runs in two places at a time, but for those of a node that the head has given
-        up.
+        """Check that no task runs in two places at the same time. Nodes that the head has declared
+        dead do not count.
         """
         nodes = [node for prefix, node in self.world.nodes.items() if prefix not in self.world.died]
         running = [order.job for node in nodes for order in node.running.values()]
         assert len(running) == len(set(running)), sorted(running)
 
     def let_go(self) -> None:
-        """Take back what keeps work from beginning."""
+        """Undo everything that keeps work from beginning."""
         for node_id in NODES:
             self.world.do(UndrainNode(node_id))
         if self.world.job().is_held:

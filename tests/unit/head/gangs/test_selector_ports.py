@@ -23,7 +23,7 @@ PORTS = {"a": "3000-3005", "b": "3004-3009", "c": "3004-3006,4000-4999", "d": "5
 
 
 def nodes(ports: dict[str, str]) -> Any:
-    """The questions to the node directory."""
+    """Return a stand-in for the node directory, whose nodes have these ports."""
     records = {name: SimpleNamespace(ports=text) for name, text in ports.items()}
     return SimpleNamespace(get=records.get, living=lambda: list(records.values()))
 

@@ -1,4 +1,6 @@
-"""How far a gang's places came from the start that people were told."""
+"""The difference between the start that people were told and the time at which a gang got its
+places.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ NAME = "phalanx_start_estimate_error_seconds"
 
 
 def seen(world: World) -> list[tuple[float, float]]:
-    """(values, their sum)."""
+    """Return (number of values, their sum) of each sample."""
     own = world.ask(GetMetrics(MetricsSince())).own
     return [
         (sum(sample.counts or ()), sample.value)

@@ -1,4 +1,4 @@
-"""Steps of jobs at the head: numbers, and one record each, whatever dies in between."""
+"""Steps of jobs at the head: each has a number and one record, at whatever moment the head dies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Stepped(Accounted):
         return self.ask(BeginStep("job", ["/bin/train", "fast"], tasks, **fields))
 
     def task(self, step):
-        """The order to its node."""
+        """Return the order to the node for this step."""
         self.ask(RunStep("job", "", ["/bin/train", "fast"], step=step))
         order = [m for _, m in self.told if isinstance(m, StartStep)][-1]
         self.hear(NODE, StepStarted(order.token))

@@ -67,7 +67,7 @@ def test_steps_are_asked_to_end_with_their_member(node):
 
 
 def test_a_step_that_was_asked_to_end_has_the_grace_of_its_member(node):
-    """Also where the member's own command ends at once."""
+    """This also holds if the member's own command ends immediately."""
     node.start(grace_s=5.0)
     node.step()
     node.end()
@@ -133,7 +133,9 @@ def test_how_a_task_of_a_step_has_ended_is_told_before_its_member_s_end(node):
 
 
 def test_a_step_that_ended_well_was_not_cut_although_its_member_ends(node):
-    """srun gives up its place as soon as its program has ended, before the node has heard of it."""
+    """srun gives up the member's place as soon as its program has ended, before the node knows of
+    the end.
+    """
     node.start()
     node.step(number=4, task=0)
     node.exits(0, process=0)

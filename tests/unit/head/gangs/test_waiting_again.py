@@ -1,4 +1,4 @@
-"""Jobs that wait when a head ends stand as they did when the next one begins."""
+"""Jobs that wait when a head ends have the same positions when the next head begins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEMBERS = TaskGroup(name="a", replicas=2, template=Template(processes=(PROCESS,)
 
 
 def filled():
-    """One job runs, and four wait that came at once."""
+    """Return a world in which one job runs, and four wait that were submitted at the same time."""
     world = stored_world()
     world.add("n1", CPU=2.0)
     world.job(MEMBERS, name="runs")

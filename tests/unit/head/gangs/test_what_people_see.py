@@ -26,7 +26,7 @@ def group(replicas=1, name="a"):
 
 
 def settle(world):
-    """The nodes do all that they are told, and their commands run."""
+    """Let the nodes carry out all orders, and let their commands run."""
     for _ in range(4):
         world.cycles()
         world.run()
@@ -64,7 +64,7 @@ def test_a_queue_at_its_cap_is_named_and_no_node(world):
 
 
 def test_nothing_is_to_be_freed_by_less_than_nothing(world):
-    """Nodes that lack it beside one that has it: room is not what it waits for."""
+    """One node lacks CPUs and another has them, so the job does not wait for room."""
     world.add("n2", CPU=0.5)
     world.job(group(), queue="team")
     settle(world)
@@ -230,7 +230,7 @@ def test_a_node_that_is_awaited_shows_nothing_as_used():
 
 
 def test_of_one_member_nothing_is_said_of_gangs_and_roles(world):
-    """To its user a job of one member is no gang."""
+    """To its user a job with one member is not a gang."""
     world.job(group(), queue="team")
     settle(world)
     world.job(group(), queue="team", name="next")

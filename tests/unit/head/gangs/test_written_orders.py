@@ -1,4 +1,6 @@
-"""Orders to nodes rest on written rows, and a head goes on from there."""
+"""Orders to nodes are sent only after the rows behind them are written, and the next head continues
+from these rows.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def kinds(world):
 
 @pytest.fixture
 def world():
-    """A job of one member, whose node is asked."""
+    """Return a world with a job of one member, whose node has been asked to prepare."""
     world = stored_world()
     world.add("n1")
     world.job(MEMBER)
@@ -40,7 +42,7 @@ def world():
 
 
 def started(world):
-    """The member's commands run; the order that began them."""
+    """Start the member's commands; return the order that started them."""
     for _ in range(2):
         world.run()
         world.write()
@@ -160,7 +162,7 @@ def test_a_gang_keeps_its_ports_when_the_head_dies_before_it_is_placed(world):
 
 @pytest.fixture
 def evicted(world):
-    """A member that was told to leave; then the head restarted."""
+    """Return a world whose member was ordered to leave before the head restarted."""
     started(world)
     gang = world.gang_of()
     world.evict([0], gang)
@@ -199,7 +201,7 @@ def test_a_member_that_was_leaving_does_not_begin_elsewhere_before_it_has_left(e
 
 
 def test_a_job_hears_of_members_whose_node_was_lost_as_the_head_died(world):
-    """It had written that the node is dead, and nothing of what follows."""
+    """The head had written that the node is dead, but none of the consequences."""
     started(world)
     world.kill("n1")
     changes, _ = world.journal.records[0]

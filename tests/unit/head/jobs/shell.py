@@ -1,4 +1,4 @@
-"""A shell that runs nothing: it keeps what was asked for, and plays events from a script.
+"""A shell that runs nothing: it keeps the requested effects, and plays events from a script.
 
 Words of a script, each one event; members are named group-index:
     run a-0 / run          that member (or all pending ones) runs
@@ -31,7 +31,7 @@ J = JobId("default/j")
 
 
 def job_spec(text: str) -> JobSpec:
-    """The inner part of a Job's spec, in flow style, as a JobSpec."""
+    """Return the JobSpec of a Job whose spec is `{text}` in YAML's flow style."""
     body = (
         f"kind: Job\napiVersion: batch.volcano.sh/v1alpha1\nmetadata: {{name: j}}\nspec: {{{text}}}"
     )
@@ -41,7 +41,7 @@ def job_spec(text: str) -> JobSpec:
 
 
 class Shell:
-    """Keeps effects, and what they add up to."""
+    """Keeps the requested effects, and the state that results from them."""
 
     def __init__(self, spec: JobSpec | str) -> None:
         self.table = JobTable(self)
@@ -59,7 +59,7 @@ class Shell:
         self.handle(ev.Submitted(spec=spec))
 
     def handle(self, event: ev.Event) -> None:
-        """An event happens now."""
+        """Handle an event at the current time."""
         self.table.handle(event, self.wall, self.now)
 
     @property

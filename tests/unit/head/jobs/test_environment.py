@@ -26,7 +26,9 @@ from phalanx.protocol.bundle_messages import ERROR_FILE, FILES
 
 
 def gang(text: str, where: str, ports=(29500,), own=()) -> PlacedGang:
-    """A gang of that spec; `where` is `a-0@n1 a-1@n2[5+6]`: devices 5 and 6."""
+    """Return a placed gang of that spec. `where` is `a-0@n1 a-1@n2[5+6]`, with the devices 5 and
+    6.
+    """
     places = {}
     for part in where.split():
         name, _, rest = part.partition("@")

@@ -1,4 +1,6 @@
-"""Jobs that leave their GPUs idle: the rule as it is written, windows, and what follows."""
+"""Jobs that leave their GPUs idle: the rule in the queue, its time windows, and the
+consequences.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,7 @@ def test_a_rule_reads_as_it_is_written(below: float, window_s: int, ends: bool) 
 
 
 class World:
-    """One job with two GPUs, whose use the test says."""
+    """One job with two GPUs, whose use the test sets."""
 
     def __init__(self, rule: IdleRule | None = RULE) -> None:
         self.rule = rule

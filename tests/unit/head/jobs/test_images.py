@@ -29,7 +29,7 @@ def job(*images: str, placement: dict[str, Any] | None = None, **fields: Any) ->
 
 
 def world(**tools: str) -> World:
-    """A cluster whose nodes have these tools; "": none."""
+    """Return a cluster whose nodes have these container tools; "" is none."""
     world = World()
     for name, tool in tools.items():
         world.add(name, labels={TOOL_LABEL: tool} if tool else {}, CPU=4.0)

@@ -77,7 +77,7 @@ def test_every_action_in_every_state(state, action):
 @pytest.mark.parametrize("state", SCRIPTS)
 @pytest.mark.parametrize("word", ["run", "ok", "fail a-0", "lose a-0", "gone", "strand", "at 99"])
 def test_no_news_breaks_any_state(state, word):
-    """And no finished job starts anything or changes its mind."""
+    """A finished job also starts nothing and keeps its state."""
     shell = Shell(TWO).play(SCRIPTS[state])
     asked = len(shell.asked)
     shell.play(word)
@@ -151,7 +151,7 @@ def test_eviction_suspension_and_commands_cost_no_retry(round_of):
 
 
 def test_what_fails_during_a_restart_belongs_to_it():
-    """Four ranks of one gang fail together: that is one failure."""
+    """Four ranks of one gang fail together, which counts as one failure."""
     spec = "tasks: [{name: a, replicas: 4}], policies: [{event: PodFailed, action: RestartPod}]"
     shell = Shell(spec).play("run fail a-0 fail a-1")
     assert shell.job.retries == 2  # each restarted alone, and was back before the next failed
@@ -187,7 +187,7 @@ def test_restarting_a_task_after_an_eviction_does_not_set_itself_off():
     ],
 )
 def test_a_restart_ends_what_it_is_about(command, ended):
-    """And only a restart of the whole job makes its delayed actions void."""
+    """Only a restart of the whole job cancels its delayed actions."""
     shell = Shell(THREE).play(f"run do {command}")
     assert shell.job.version == int(command == "RestartJob")
     assert shell.ended == ended
@@ -269,7 +269,7 @@ def test_a_task_is_asked_for_when_those_before_it_have_their_minimum():
 
 
 def test_who_waited_for_others_counts_in_the_gang_only_while_they_are_there():
-    """Else the gang could be too large for a queue that held each part of it by itself."""
+    """Otherwise the gang could be too large for a queue that could hold each part by itself."""
     shell = Shell("tasks: [{name: a, replicas: 2}, {name: b, replicas: 3, dependsOn: {name: [a]}}]")
     assert gang_minimum(shell.job) == 2
     shell.play("run a-0 run a-1")
@@ -374,7 +374,9 @@ def test_history_is_bounded():
 
 @pytest.mark.parametrize("state", SCRIPTS)
 def test_a_job_goes_on_after_a_restart_of_the_store(state):
-    """The kept row of a job at any moment is complete: another table plays the rest alike."""
+    """The stored row of a job is complete at any moment: another table continues in the same
+    way.
+    """
     spec = policies("{event: PodFailed, action: RestartJob, timeout: 10s}")
     first = Shell(spec).play(SCRIPTS[state])
     kept = msgspec.msgpack.decode(msgspec.msgpack.encode(first.job), type=JobRecord)

@@ -1,4 +1,4 @@
-"""Lessons of the head from jobs that completed."""
+"""The head's estimates from jobs that have completed."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def test_a_job_keeps_its_order_whatever_happens(spec, steps):
 @settings(max_examples=examples(150))
 @given(spec=specs(), steps=STEPS)
 def test_a_job_ends_once_its_troubles_do(spec, steps):
-    """When members run and end well from now on, it is finished soon; nothing is left of it."""
+    """If members run and succeed from now on, the job finishes soon, and nothing is left of it."""
     shell = Shell(spec)
     for word, number in steps:
         if shell.table.get(J) is not None:

@@ -1,4 +1,4 @@
-"""Other sizes of jobs: what becomes of minimums, and what is refused."""
+"""Jobs that get another size: what becomes of minimums, and what is refused."""
 
 from __future__ import annotations
 

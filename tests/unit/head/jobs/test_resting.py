@@ -21,12 +21,12 @@ RULE = "tasks: [{name: a}], requeue: {max: 50, exitCodes: [1]}"
 
 
 def left_s(shell: Shell) -> float:
-    """How long the first member rests, or its job."""
+    """Return how long the first member or its job still rests; the longer of the two."""
     return max(resting.left_s(one, shell.wall) for one in (shell.job, shell.of("a-0")))
 
 
 def left_s_of_job(shell: Shell) -> float:
-    """How long it still rests."""
+    """Return how long the job still rests."""
     return resting.left_s(shell.job, shell.wall)
 
 
@@ -102,7 +102,9 @@ def test_an_eviction_is_no_crash_and_does_not_end_the_count():
 
 
 def test_what_has_no_place_yet_waits_for_those_that_rest():
-    """A gang's minimum leaves out what waits: the others would begin without it."""
+    """A gang's minimum leaves out waiting members, so the others would begin without the resting
+    ones.
+    """
     shell = Shell(
         "tasks: [{name: a}, {name: b}], policies: [{event: PodFailed, action: RestartPod}]"
     )

@@ -1,4 +1,4 @@
-"""Finished jobs leave the head by their age and their number; their variables go at once."""
+"""Finished jobs leave the head by age and number; their variables are removed immediately."""
 
 from __future__ import annotations
 

@@ -170,7 +170,9 @@ def test_members_are_warned(fields, script, warned):
 
 
 def restarted(shell: Shell, away_s: float, reports: bool = True) -> Shell:
-    """The next head: its steady clock is another machine's, and nodes say how long members ran."""
+    """Return the shell of the next head. Its steady clock is another machine's, and nodes report
+    how long members ran.
+    """
     kept = msgspec.msgpack.decode(msgspec.msgpack.encode(shell.job), type=JobRecord)
     began = {m.name: shell.now for m in shell.job.members}
     later = Shell(shell.job.spec)
@@ -204,7 +206,7 @@ def test_what_ended_while_there_was_no_head_did_not_run_on():
 
 
 def test_what_ran_while_there_was_no_head_counts():
-    """Nothing was written since it began: its nodes know."""
+    """Nothing was written since the member began, but its node knows how long it ran."""
     shell = Shell(f"{TWO}, time: 100s").play(f"at {RAN_FROM:g} run at 40")
     later = restarted(shell, away_s=60.0)
     assert later.play("at 14").job.state == st.RUNNING

@@ -1,4 +1,6 @@
-"""Clients on other machines and their drivers, at the head: who is let in, and where to."""
+"""Clients on other machines and their drivers, at the head: which clients are admitted, and to
+which driver.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ class Cluster(Place):
         self.ana, self.bo = self.holder(), self.holder(BO)
 
     def begin_driver(self, job: str) -> bytes:
-        """A driver that runs in a job has joined its node; its process."""
+        """Let a driver that runs in a job join its node; return its process id."""
         number = self.head.drivers.new()
         driver = PREFIX + b"random" + number
         known: Any = JobKnown(number, driver, [], "/", "ns", b"", False)
@@ -98,7 +100,7 @@ def test_nobody_else_is_let_in(cluster: Cluster) -> None:
 
 
 def test_an_operator_changes_jobs_and_is_not_their_client(cluster: Cluster) -> None:
-    """The right to cancel the work of others is no right to act in their name."""
+    """The right to cancel the work of others does not include acting in their name."""
     cluster.ana.submit("mine")
     cluster.begin_driver("default/mine")
     with pytest.raises(NotAllowedError, match="belongs to ana"):

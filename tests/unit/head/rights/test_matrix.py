@@ -68,7 +68,7 @@ def rows() -> list[tuple[str, str, dict[str, str]]]:
 
 
 def situations(kind: str) -> list[Object]:
-    """Every combination of what rights look at."""
+    """Return every combination of the properties that rights depend on."""
     found = []
     for owner, is_listed, admin, lineage in itertools.product(
         (ME, OTHER, ""), (True, False), ("none", "here", "above"), ((), ("j",), ("k", "j"))

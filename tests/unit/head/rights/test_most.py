@@ -1,4 +1,4 @@
-"""The largest lists, tables and readings that rights have."""
+"""The largest lists, tables and answers that the rights of a head can hold."""
 
 from __future__ import annotations
 

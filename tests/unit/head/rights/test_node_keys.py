@@ -136,7 +136,7 @@ def test_a_prefix_is_its_own_when_it_is_new_or_was_its_own() -> None:
 
 
 DECIDED_BY_CONTENT = {"Join", "ForwardedAsk", "Reported", "ActorLost", "ProcessEnded"}
-"""Messages that may concern others."""
+"""Messages that may be about other nodes."""
 OF_PROGRAMS = {"Probe", "Via", "JobKnown", "EnvironmentKnown"}
 """Messages that only a node with the cluster's token may send: they are about drivers, or pass on
 what programs say.

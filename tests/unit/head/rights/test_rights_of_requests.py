@@ -1,4 +1,6 @@
-"""Every request of the protocol needs a right, and meets it on its way to its handler."""
+"""Every request of the protocol needs a right, which is checked before the request reaches its
+handler.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +150,7 @@ def test_every_request_declares_its_verb(request_type: type[Request[Any]]) -> No
 
 
 def test_every_request_to_the_head_is_checked_before_its_handler(head: Head) -> None:
-    """A viewer whom every verb but `see` refuses reaches no handler, for any request."""
+    """A viewer may only `see`. No request that needs another verb reaches its handler."""
     head.roles.put("eve", "viewer")
     eve = Person(head, Principal(UNIX, "eve", "eve"))
     refused: set[str] = set()

@@ -27,7 +27,7 @@ THIRD = hashlib.sha256(b"three").digest()
 
 
 class Place:
-    """A shared head, and what its gateway is told."""
+    """A shared head, and the messages to its gateway."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(1_000.0)

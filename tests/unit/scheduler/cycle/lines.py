@@ -36,7 +36,7 @@ AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(c|m|Gi|G|[a-z][A-Za-z0-9./_:-]*)$")
 
 
 def cases(text: str) -> list[dict[str, Any]]:
-    """The snapshots that a table describes, with what is expected of them."""
+    """Return the snapshots that a table describes, with the expected results."""
     out: list[dict[str, Any]] = []
     config: dict[str, Any] = {}
     for number, line in enumerate(text.splitlines(), 1):

@@ -131,7 +131,9 @@ class History:
         )
 
     def _chosen(self, task: TaskSpec, node: str) -> Taken:
-        """The cards that a node chooses for a task, beside those of the tasks that it has."""
+        """Return the cards that a node chooses for a task, given the cards of the tasks that it
+        has.
+        """
         (count,) = (int(dict(n.capacity)[GPU]) for n in self.snapshot.nodes if n.name == node)
         left = dict.fromkeys(range(count), SCALE)
         for at, taken in self._cards.values():
@@ -187,7 +189,7 @@ class History:
                     assert evicted[t.uid].move_to == plan.homes[t.uid]
 
     def _check_homes(self, plan: Plan, tasks: Mapping[str, TaskSpec]) -> None:
-        """A task gets its home as soon as it has left its node, and until then keeps it."""
+        """Check that a task keeps its home until it has left its node, and then gets it."""
         for uid, node in self._homes.items():
             if uid not in tasks:
                 continue

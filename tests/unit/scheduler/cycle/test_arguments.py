@@ -54,7 +54,7 @@ DECLARED = [
 
 
 def owners(config: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each plugin and action of a configuration with its arguments."""
+    """Yield each plugin and action of a configuration with its arguments."""
     for tier in config["tiers"]:
         for plugin in tier["plugins"]:
             yield plugin["name"], plugin.get("arguments", {})
@@ -62,7 +62,9 @@ def owners(config: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def matching(name: str, given: dict[str, Any]) -> list[str]:
-    """The keys that a declared name stands for, not those that are declared by themselves."""
+    """Return the given keys that a declared name matches, without those that are declared
+    themselves.
+    """
     return [k for k in given if k == name or (name.endswith("*") and k.startswith(name[:-1]))]
 
 
@@ -82,7 +84,7 @@ def without(given: Any, path: Path) -> bool:
 
 @cache
 def proven() -> frozenset[tuple[str, Path]]:
-    """Arguments without which some case of the tables comes out otherwise than written."""
+    """Return the arguments without which some case of the tables has another result."""
     out = set()
     for param in CASES:
         case: Any = param.values[0]
@@ -212,7 +214,7 @@ def test_at_most_one_way_of_sharing_devices() -> None:
 
 
 def test_an_empty_label_of_racks_is_the_usual_one() -> None:
-    """As other values out of range, it ends no cycle."""
+    """Like other values out of range, an empty label ends no cycle."""
     text = (
         "use allocate | selector(rack_label={}), gang | predicates\ncase c\nnode n 1c 1G\nqueue q\n"
     )

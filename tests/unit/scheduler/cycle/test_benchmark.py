@@ -1,4 +1,4 @@
-"""The benchmark runs, on a clock that counts its readings, and places what it makes up."""
+"""The benchmark runs on a clock that counts its readings, and places the work that it generates."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ OWNERS = ("a", "b", "c", "d")
 
 @st.composite
 def promised(draw: st.DrawFn) -> tuple[list[Place], dict[str, Promise]]:
-    """A cluster with promises that it can keep."""
+    """Draw a cluster with promises that it can keep."""
     places = draw(CLUSTERS)
     promises: dict[str, tuple[int, int]] = {}
     for owner in OWNERS:

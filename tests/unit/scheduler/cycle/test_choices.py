@@ -27,7 +27,7 @@ tiers:
 
 
 def decided(ranks: str, groups: int, members: int = 1) -> Plan:
-    """Nodes n0 to n9 have room for ten tasks each."""
+    """Return the plan for nodes n0 to n9, which have room for ten tasks each."""
     shape = Shape(request=(("cpu", 1.0),))
     return run_cycle(
         Snapshot(

@@ -24,7 +24,7 @@ tiers:
   - name: proportion
   - name: nodeorder
 """
-"""What Volcano's binary runs without a file."""
+"""The configuration that Volcano's binary uses without a file."""
 
 
 def test_both_defaults_are_read() -> None:

@@ -1,4 +1,4 @@
-"""Work moves for other work as it was planned: at once, rarely, and in columns that are kept."""
+"""Work moves for other work as planned: immediately, rarely, and in kept columns."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_without_a_connection_it_warns() -> None:
 
 
 def table(verb: str, use: str = "allocate") -> str:
-    """A task that waits and one that runs, with a server for one point alone."""
+    """Return a table with a waiting task and a running one, and a server for one hook only."""
     return f"""
 use {use} | priority, extender(extender.urlPrefix=http://x/; extender.{verb}Verb=v) | predicates
 case c

@@ -49,8 +49,8 @@ def decided(
     running: Sequence[tuple[str, Options]] = (),
     on_cards: Sequence[int] = (),
 ) -> Plan:
-    """Nodes n0, n1, … have (cards, GiB of each); gangs g0, g1, … have (members, options).
-    `on_cards`: the card of each running task.
+    """Return a plan. Nodes n0, n1, … have (cards, GiB of each); gangs g0, g1, … have (members,
+    options). `on_cards`: the card of each running task.
     """
 
     def shape(options: Options) -> Shape:

@@ -1,4 +1,4 @@
-"""A kept cluster stays what reading the same state would give, whatever happens to it."""
+"""A kept cluster always equals one that is read anew from the same state."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def admit(kept: KeptCluster, group: PodGroupSpec, tasks: list[TaskSpec]) -> None
 
 
 def carry_out(kept: KeptCluster, now: float) -> list[str]:
-    """A cycle whose plan is carried out whole; who was bound."""
+    """Run a cycle and carry out its whole plan; return the tasks that were bound."""
     plan = run_cycle(Snapshot(config=CONFIG), cluster=kept)
     kept.take_back(plan)
     for uid, node in plan.binds.items():
@@ -102,7 +102,7 @@ def carry_out(kept: KeptCluster, now: float) -> list[str]:
 
 
 def end(kept: KeptCluster, uids: list[str]) -> None:
-    """These tasks are over, and with them their podgroups."""
+    """End these tasks, and with them their podgroups."""
     for uid in uids:
         kept.stand(uid.rpartition("-")[0], [Standing(uid, j.SUCCEEDED)])
     for group in dict.fromkeys(uid.rpartition("-")[0] for uid in uids):
@@ -114,7 +114,9 @@ BOOKS = ("idle", "future", "used", "releasing", "promised", "asked", "weighed", 
 
 
 def assert_same(kept: KeptCluster, read: Cluster) -> None:
-    """Column by column; names give the places, since what came later stands later."""
+    """Compare column by column. Rows are matched by name, because later ones are at other
+    positions.
+    """
     assert kept.node_names == read.node_names
     assert kept.nodes == read.nodes
     assert kept.labels == read.labels
@@ -161,7 +163,7 @@ SMALL = st.integers(0, 2)
 
 
 class Kept(RuleBasedStateMachine):
-    """Report an event to kept columns and note it elsewhere; then both are compared."""
+    """Report events to the kept columns, record them separately, and compare both."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,7 +185,7 @@ class Kept(RuleBasedStateMachine):
         )
 
     def stand(self, uids: list[str], status: int, node: str = "") -> None:
-        """Tasks of one podgroup stand so: told to the columns, and noted."""
+        """Set the status of tasks of one podgroup, in the columns and in the record."""
         if not uids:
             return
         group = uids[0].rpartition("-")[0]
@@ -213,7 +215,7 @@ class Kept(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def decided(self, data: Any) -> None:
-        """A cycle, of whose plan some is carried out and some is not."""
+        """Run a cycle, and carry out a part of its plan."""
         plan = run_cycle(Snapshot(config=CONFIG), cluster=self.kept)
         again = run_cycle(self.truth())
         assert plan.binds == again.binds
@@ -237,7 +239,7 @@ class Kept(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def moved(self, data: Any) -> None:
-        """Some tasks are lost, leave, or wait again."""
+        """Let some tasks be lost, leave, or wait again."""
         for group in sorted(self.groups):
             for uid in self.pick(data, self.of(group)):
                 node = self.tasks[uid].node
@@ -247,7 +249,7 @@ class Kept(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def ended(self, data: Any) -> None:
-        """Some tasks take no part any more; without any, their podgroup is gone."""
+        """Remove some tasks. A podgroup without tasks is removed, too."""
         for group in sorted(self.groups):
             uids = self.pick(data, self.of(group))
             self.kept.stand(group, [Standing(uid, j.SUCCEEDED) for uid in uids])
@@ -260,7 +262,7 @@ class Kept(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def rests(self, data: Any) -> None:
-        """A podgroup takes no part for a while, and does again."""
+        """Let a podgroup rest for a while, and take part again."""
         for group in sorted(self.groups):
             uids = self.of(group)
             if data.draw(st.booleans()) and not any(self.tasks[uid].node for uid in uids):
@@ -287,7 +289,7 @@ class Kept(RuleBasedStateMachine):
 
     @rule(cpu=st.sampled_from([2.0, 4.0]), shut=st.booleans(), name=st.integers(0, 4))
     def node_there(self, cpu: float, shut: bool, name: int) -> None:
-        """A node is new, or has other totals, labels or readiness."""
+        """Add a node, or change a node's totals, labels or readiness."""
         node = machine(f"n{name}", cpu, unschedulable=shut, labels=(("big", str(cpu)),))
         self.nodes[node.name] = node
         self.kept.set_nodes(self.nodes.values())
@@ -450,7 +452,9 @@ def test_podgroups_come_where_no_node_is() -> None:
 
 
 def by_the_heads_rules(kept: KeptCluster, i: int) -> bool:
-    """One more gang of one task in a cycle as a head runs it; whether it got its place."""
+    """Add one gang of one task, and run a cycle as a head does; return whether the gang got its
+    place.
+    """
     group, (task,) = gang(i, 1, 1, 0, 0, "a")
     admit(kept, group, [task])
     plan = run_cycle(Snapshot(config=configuration()), cluster=kept, explains=False)

@@ -44,7 +44,7 @@ task t g 1c 1G
 def installed(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
-    """A distribution with the example's module and its entry point."""
+    """Install a distribution with the example's module and its entry point."""
     module = next(m for m, _ in programs_in(PAGE) if "class Quiet" in m)
     (tmp_path / "quiet_example.py").write_text(module)
     dist = tmp_path / "quiet_example-1.dist-info"

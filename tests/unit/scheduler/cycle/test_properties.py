@@ -31,8 +31,9 @@ QUOTA = st.sampled_from(["proportion", "capacity"])
 
 
 def config(quota: str, *actions: str) -> Configuration:
-    """As Volcano's chart has it for drf: without a say in preemption, which would let jobs of equal
-    priority preempt each other by their shares."""
+    """Return a configuration in which, as in Volcano's chart, drf takes no part in preemption.
+    Otherwise jobs of equal priority could preempt each other by their shares.
+    """
     second = ("predicates", quota, "nodeorder", "binpack")
     drf = PluginOption(name="drf", enabled=frozenset({"jobOrder"}))
     tiers = (
@@ -44,7 +45,7 @@ def config(quota: str, *actions: str) -> Configuration:
 
 @st.composite
 def clusters(draw: st.DrawFn) -> dict[str, Any]:
-    """Up to six nodes, three queues, six gangs; some tasks already run where they fit."""
+    """Draw up to six nodes, three queues and six gangs. Some tasks already run where they fit."""
     small = st.integers(1, 4)
     nodes = [
         NodeSpec(
@@ -191,8 +192,10 @@ def test_no_queue_passes_its_capability(parts: dict[str, Any], quota: str) -> No
 @settings(max_examples=examples(150))
 @given(parts=clusters())
 def test_reclaim_leaves_every_queue_what_it_deserves(parts: dict[str, Any]) -> None:
-    """Not below it by more than the last victim, in some resource that the queue deserves. The
-    quota stands in the tier of those who name victims: the first tier that has any decides."""
+    """A queue falls below it by at most the last victim, in some resource that the queue deserves.
+    The quota is in the tier whose plugins name victims, because the first tier that names any
+    decides.
+    """
     rules = config("capacity", "reclaim")
     first = (*rules.tiers[0], PluginOption(name="capacity"))
     rest = tuple(p for p in rules.tiers[1] if p.name != "capacity")
@@ -221,8 +224,9 @@ def test_reclaim_leaves_every_queue_what_it_deserves(parts: dict[str, Any]) -> N
 @settings(max_examples=examples(150))
 @given(parts=clusters(), quota=QUOTA)
 def test_only_strictly_less_important_work_is_preempted(parts: dict[str, Any], quota: str) -> None:
-    """Without Volcano's quirk, by which victims that no two plugins agree on are named anew by the
-    next plugin alone, whatever their importance."""
+    """Volcano's quirk is turned off. With it, if no two plugins agree on victims, the next plugin
+    alone names them, whatever their importance.
+    """
     rules = msgspec.structs.replace(config(quota, "preempt"), compat="none")
     snapshot = Snapshot(config=rules, **parts)
     plan = run_cycle(snapshot)

@@ -24,17 +24,19 @@ WANTED = (21.0, 1.0, 8.0, 0.3, 2.5, 21.0, 8.0, 2.5, 13.0)
 
 
 class Opened:
-    """As much of a session as the plugin needs to work out what queues deserve."""
+    """The parts of a session that the plugin needs to compute what queues deserve."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
 
     def add(self, hook: str, plugin: str, fn: Any) -> None:
-        """Nobody asks."""
+        """Do nothing, because nobody uses the hook."""
 
 
 def deserved(names: list[str]) -> list[list[float]]:
-    """The share of each queue; its only job has this name, and jobs are in order of names."""
+    """Return the share of each queue. Each queue has one job with this name, and jobs are ordered
+    by name.
+    """
     queues = [QueueSpec(name=f"q{i}", weight=1 + i % 4) for i in range(len(WANTED))]
     snapshot = Snapshot(
         config=CHART,

@@ -37,7 +37,7 @@ task b high 1c 1G
 
 
 def listed(snapshots: Sequence[Snapshot]) -> str:
-    """A file of several snapshots."""
+    """Return a file with several snapshots."""
     bodies = [{k: v for k, v in as_data(one).items() if k != "format"} for one in snapshots]
     return json.dumps({"format": FORMAT, "snapshots": bodies})
 
@@ -183,7 +183,7 @@ WILD = [None, -1, 0, 1.5, "x", "", [], {}, True, [1], {"a": 1}, 10**30, ["a"], f
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_wrong_value_anywhere_is_refused_or_lived_with(seed: int) -> None:
-    """Never another error than BatchFileError, whatever stands where something else should."""
+    """The command raises only BatchFileError, whatever value stands in place of another."""
     rng = random.Random(seed)
     drawn: Any = rng.choice(CASES).values[0]
     case: dict[str, Any] = copy.deepcopy(drawn)

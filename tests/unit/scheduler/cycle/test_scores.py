@@ -1,4 +1,4 @@
-"""Every scorer gives what its formula says: the numbers of `scores.txt` are worked out by hand."""
+"""Every scorer gives what its formula says. The numbers in `scores.txt` are computed by hand."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def opened(snapshot: Snapshot) -> Session:
 
 
 def scores_of(session: Session, task: str, domain: str) -> dict[str, float]:
-    """The sum of all scorers for a task on every node, before anything is placed; `domain` is where
-    the rest of its gang went."""
+    """Return the sum of all scorers for a task on every node before anything is placed. `domain`:
+    where the rest of its gang is.
+    """
     cluster = session.cluster
     ask = session.placer.ask(cluster.task_uid.index(task), domain)
     rows = Rows(cluster, np.arange(len(cluster.nodes)))
@@ -39,7 +40,7 @@ def scores_of(session: Session, task: str, domain: str) -> dict[str, float]:
 
 
 def domain_scores_of(session: Session, gang: str, names: list[str]) -> dict[str, float]:
-    """The scores of the network domains for the gang as a whole."""
+    """Return the scores of the network domains for the whole gang."""
     part = session.cluster.jobs[session.cluster.job_index[f"default/{gang}"]].default_subjob
     found: dict[str, float] = {}
     for order in session.hooks.all("hypernode_order"):

@@ -1,4 +1,4 @@
-"""Use that is forgotten by halves, and Fair Tree's ranks, against numbers computed by hand."""
+"""Use that decays by half-lives, and Fair Tree's ranks, compared with numbers computed by hand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def test_a_clock_that_is_set_back_forgets_and_adds_nothing() -> None:
 
 
 def test_what_runs_adds_the_integral() -> None:
-    """Of rate 1 in one half-life H: H / ln 2 * (1 - 1/2); for ever: H / ln 2."""
+    """The use of rate 1 over one half-life H is H / ln 2 * (1 - 1/2); without end it is H / ln
+    2.
+    """
     assert accrued(1.0, 10.0, 10.0) == pytest.approx(10 / math.log(2) / 2)
     assert accrued(1.0, 1e9, 10.0) == pytest.approx(10 / math.log(2))
     assert accrued(2.0, 1.0, 1e12) == pytest.approx(2.0)

@@ -1,4 +1,6 @@
-"""The page's rules are accepted, missing cells are warned of, and each queue gets its cells."""
+"""The rules on the documentation page are accepted, missing cells cause warnings, and each queue
+gets its cells.
+"""
 
 from __future__ import annotations
 
@@ -150,8 +152,8 @@ def end(snapshot: Snapshot, which: int) -> Snapshot:
 
 
 def cycle(one: World, snapshot: Snapshot) -> Snapshot:
-    """Run a cycle. Podgroups for which it evicts have their turns first in the next one, as in a
-    head. No guaranteed work is evicted by other queues.
+    """Run a cycle. In the next cycle, as in a head, the podgroups for which this one evicts come
+    first. Check that other queues evict no guaranteed work.
     """
     plan = run_cycle(snapshot, shells=lent())
     groups = {g.uid: g for g in snapshot.podgroups}

@@ -27,7 +27,7 @@ VALUES: list[Any] = [
 
 
 def arguments_for(accepted: Accepted) -> st.SearchStrategy[dict[str, Any]]:
-    """Some of the declared arguments with values of the right kind, sensible or not."""
+    """Draw some of the declared arguments, with sensible or odd values of the right kind."""
     members: dict[str, st.SearchStrategy[Any]] = {}
     for name, kind in accepted.items():
         key = name.replace("*", "cpu")
@@ -191,9 +191,11 @@ def snapshots(draw: st.DrawFn) -> dict[str, Any]:
 
 
 TOGETHER = ("at most one of", "levels: ", "cells: ")
-"""Words of the faults that arguments of the right kinds may have together."""
+"""Words of faults that only a combination of valid arguments can have."""
 BRIEF = (Phase.explicit, Phase.reuse, Phase.generate)
-"""To shrink a case of this size takes minutes; its seed finds it again."""
+"""The phases without shrinking, which takes minutes for a case of this size. The seed reproduces
+the case.
+"""
 
 
 @settings(max_examples=examples(100), phases=BRIEF)

@@ -23,7 +23,7 @@ _HANDLE = "nvmlDeviceGetHandleByIndex"
 
 
 class RecordingDriver:
-    """Hands calls to a real driver, and notes what they gave."""
+    """Passes calls to a real driver, and records the results."""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
@@ -73,7 +73,7 @@ def _address(value: Any) -> int | None:
 
 
 def call_text(name: str, args: list[Any]) -> str:
-    """A call as recordings name it."""
+    """Return a call as recordings write it."""
     return f"{name}({', '.join(map(_argument, args))})"
 
 
@@ -82,7 +82,7 @@ def _argument(value: Any) -> str:
 
 
 class RecordedDriver:
-    """Answers as was recorded, each call's answers in turn, and the last of them from then on."""
+    """Gives the recorded answers of each call in turn, and then repeats the last one."""
 
     class NVMLError(Exception):
         def __init__(self, value: int) -> None:
@@ -118,7 +118,7 @@ def _object(value: Any) -> Any:
 
 
 def main() -> None:
-    """Detect, read, and wait for nothing, once."""
+    """Record one detection, one reading, and one wait that returns immediately."""
     driver = RecordingDriver(importlib.import_module("pynvml"))
     detect_gpus(driver)
     reader = NvmlReader(driver)

@@ -151,7 +151,9 @@ OPTIONS = st.one_of(
 def test_no_card_is_over_committed_under_any_history(
     sizes: list[int], history: list[tuple[dict[str, object], int]]
 ) -> None:
-    """By an account of its own: bytes and shares as fractions, and the mode of each sharer."""
+    """The history is checked against separate accounts: bytes, shares as fractions, and the mode of
+    each sharer.
+    """
     node = node_of(len(sizes), max(sizes))
     node.set_cards(tuple(size * GIB for size in sizes))
     held: list[tuple[dict[str, object], Allocation]] = []
@@ -216,7 +218,7 @@ def state(name: str, left: tuple[int, ...], gib: int = 80, modes: tuple[str, ...
 
 
 class _AnyLowest(LowestIndex):
-    """The same choice as without a chooser, by the way for any chooser."""
+    """Makes the same choice as without a chooser, but through the code for choosers."""
 
 
 ASKS = st.one_of(

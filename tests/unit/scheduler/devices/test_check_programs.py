@@ -1,4 +1,4 @@
-"""Checks as real programs: what they print is kept, and nothing of them is left."""
+"""Checks as real programs: their output is kept, and none of their processes remain."""
 
 from __future__ import annotations
 

@@ -47,7 +47,9 @@ class FakeDriver:
         return at
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> int:
-        """Each GPU is split in parts MIG-GPU-PART; a part's handle is above all numbers of GPUs."""
+        """Return the handle of a part. Each GPU is split into parts MIG-GPU-PART; their handles are
+        above all numbers of GPUs.
+        """
         at, _, part = uuid.removeprefix("MIG-").partition("-")
         if not uuid.startswith("MIG-") or int(at) >= len(self._links):
             raise self.NVMLError("not found")
@@ -154,7 +156,7 @@ def test_a_part_listed_twice(tmp_path: Path) -> None:
 
 
 def test_a_node_that_is_shown_parts_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without `num_gpus`: such a node had no GPU."""
+    """Such a node used to have no GPU without `num_gpus`."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-0-0,MIG-0-1")
     monkeypatch.setattr(importlib, "import_module", lambda name: FakeDriver([[]]))
     amounts = node_amounts(num_cpus=1)

@@ -34,7 +34,7 @@ class Machine(Protocol):
 
 
 class RecordedMachine:
-    """Its devices stand in a file."""
+    """A machine whose devices are described by a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -58,7 +58,7 @@ class RecordedMachine:
 
 
 class NvmlMachine:
-    """A driver of two devices; what it is not told it does not support."""
+    """A driver of two devices. It does not support values that the test has not set."""
 
     class NVMLError(Exception):
         def __init__(self, value: int) -> None:
@@ -113,7 +113,7 @@ class NvmlMachine:
 
     nvmlMemory_v2 = 0x2000028
     reserved = 3
-    """Bytes of each device that the driver keeps; before 510 they count as used."""
+    """The bytes of each device that the driver keeps. Before version 510 they count as used."""
     is_old = False
 
     def nvmlDeviceGetMemoryInfo(self, at: int, version: int | None = None) -> SimpleNamespace:

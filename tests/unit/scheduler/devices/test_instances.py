@@ -19,7 +19,7 @@ from .test_sets import resources
 
 
 def gpus(held: Allocation) -> tuple[int, ...]:
-    """The numbers of the GPUs that are held, shared ones among them."""
+    """Return the numbers of the GPUs that are held, including shared ones."""
     return tuple(index for index, _ in held.instances.get("GPU", ()))
 
 
@@ -117,7 +117,7 @@ def test_totals_that_cannot_be() -> None:
 
 
 class Counted(str):
-    """A name that counts how often names are compared for their order."""
+    """A name that counts how often names are compared to sort them."""
 
     compared = 0
 

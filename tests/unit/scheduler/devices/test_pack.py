@@ -1,4 +1,4 @@
-"""The exact rule, against tables and against a full search of its own score."""
+"""The exact rule, compared with tables and with a full search over its own score."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Devices = tuple[int, ...]
 
 
 def numbers(text: str) -> Devices:
-    """`"03"` or `"1,12"` as device numbers, `"all:8"` as all of eight."""
+    """Return the device numbers of `"03"` or `"1,12"`; `"all:8"` is all of eight."""
     if text.startswith("all:"):
         return tuple(range(int(text[4:])))
     return tuple(map(int, text.split(",") if "," in text else text))
@@ -136,7 +136,7 @@ def test_more_devices_than_are_tabulated_still_pick_a_tight_set() -> None:
 
 
 def full_search(wiring: Topology, free: Devices, count: int, required: Devices) -> Devices:
-    """The rule as it is written down, over all subsets, with no tables."""
+    """Apply the rule as it is written, over all subsets, without tables."""
 
     def worth(i: int, j: int) -> int:
         weight = wiring.weights[i][j]

@@ -21,7 +21,7 @@ RANGES = st.lists(
 
 
 def ports(text: str) -> Ports:
-    """`"3-7 10"`."""
+    """Return the ports of a text such as `"3-7 10"`."""
     pairs = [part.partition("-") for part in text.split()]
     return Ports.of((int(low), int(high or low)) for low, _, high in pairs)
 

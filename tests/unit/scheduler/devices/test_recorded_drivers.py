@@ -1,4 +1,4 @@
-"""Answers of a real driver, read again: next to the words of nvidia-smi at that moment."""
+"""Recorded answers of real drivers, compared with the output of nvidia-smi at the same moment."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_drivers_that_are_made_up_have_what_a_real_one_has(made_up: type) -> Non
 
 @pytest.mark.parametrize("moment", SAID)
 def test_a_made_up_driver_gives_what_a_real_one_gave(moment: str) -> None:
-    """The same kinds of answers to the same calls."""
+    """The made-up driver gives the same kinds of answers to the same calls."""
     machine = NvmlMachine()
     (sample,) = NvmlReader(driver(moment), visible="0").read()
     for at in range(2):

@@ -13,7 +13,7 @@ SETS = st.dictionaries(NAMES, st.integers(0, 50_000)).map(ResourceSet)
 
 
 def resources(text: str) -> ResourceSet:
-    """`"2 CPU, 0.5 GPU"`."""
+    """Return the resources of a text such as `"2 CPU, 0.5 GPU"`."""
     pairs = [part.split() for part in text.split(",") if part.strip()]
     return ResourceSet.from_mapping({name: float(amount) for amount, name in pairs})
 

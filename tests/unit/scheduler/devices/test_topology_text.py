@@ -1,4 +1,4 @@
-"""Reading what `nvidia-smi topo -m` prints."""
+"""Parsing of the output of `nvidia-smi topo -m`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster whose work ends earlier than it said, cycle by cycle from snapshot to snapshot."""
+"""Runs a cluster whose work ends earlier than declared, cycle by cycle."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ def run_on(
     lasts_s: Mapping[str, float],
     on_end: Callable[[PodGroupSpec, float], None] = lambda group, run_time_s: None,
 ) -> dict[str, float]:
-    """When each podgroup started; `lasts_s` says how long each really runs. Cycles run now and when
-    something ends, until nothing runs."""
+    """Return when each podgroup started; `lasts_s` has how long each really runs. Cycles run at the
+    beginning and whenever something ends, until nothing runs.
+    """
     started = {g.uid: g.started for g in snapshot.podgroups if g.started is not None}
     out: dict[str, float] = {}
     while True:

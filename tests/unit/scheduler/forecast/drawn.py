@@ -1,4 +1,6 @@
-"""Clusters and work, drawn from a seed, and simulated under a planner that is listened to."""
+"""Clusters and work drawn from a seed, and their simulation with a planner whose plans are
+recorded.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def keeping(text: str = KEEPING) -> Configuration:
 
 
 class Listened:
-    """A planner whose whole plans are kept: one for each cycle."""
+    """A planner that keeps all its plans, one for each cycle."""
 
     def __init__(self, planner: Planner | None = None) -> None:
         self.planner = planner or Planner()
@@ -56,7 +58,7 @@ class Listened:
 
 
 def machines(draw: random.Random) -> list[NodeSpec]:
-    """One to eight machines; some have devices, and some of them more."""
+    """Draw one to eight machines. Some have devices, and some more than others."""
     return [
         machine(f"n{i}", cpu=draw.choice((8, 16, 64)), gpus=draw.choice((0, 4, 8, 8)))
         for i in range(draw.randint(1, 8))
@@ -64,7 +66,7 @@ def machines(draw: random.Random) -> list[NodeSpec]:
 
 
 def fits(job: Job, nodes: list[NodeSpec]) -> bool:
-    """Whether an empty cluster could hold it."""
+    """Whether the job fits on the empty cluster."""
     left = [dict(node.capacity) for node in nodes]
     for part in job.parts:
         ask = dict(part.shape.request)
@@ -78,7 +80,9 @@ def fits(job: Job, nodes: list[NodeSpec]) -> bool:
 
 
 def jobs(draw: random.Random, nodes: list[NodeSpec], queues: list[QueueSpec]) -> list[Job]:
-    """Up to 32 gangs, so that all are promised places; none asks for more than there is."""
+    """Draw up to 32 gangs, so that all are promised places. None asks for more than the cluster
+    has.
+    """
     arrives = draw.choice((0, 0, 200))
     priorities = (0, 0, 1) if not arrives else (0,)
     out = []
@@ -102,7 +106,7 @@ def jobs(draw: random.Random, nodes: list[NodeSpec], queues: list[QueueSpec]) ->
 
 
 def queues(draw: random.Random) -> list[QueueSpec]:
-    """One to three; some may hold only so much."""
+    """Draw one to three queues, some with a limit."""
     return [
         QueueSpec(
             name=f"q{i}",
@@ -131,8 +135,9 @@ def simulated(
 
 
 def drawn_snapshot(draw: random.Random, now: float = 0.0) -> Snapshot:
-    """A cluster in which some gangs run and others wait; some tell no run time, some have run over
-    theirs. No action places anything."""
+    """Draw a cluster in which some gangs run and others wait. Some declare no run time, and some
+    have exceeded theirs. No action places anything.
+    """
     nodes, qs = machines(draw), queues(draw)
     groups: list[PodGroupSpec] = []
     tasks: list[TaskSpec] = []

@@ -1,4 +1,6 @@
-"""Two times that are told of a start hold as often as they promise, whoever goes first."""
+"""The two times that are given for a start include the real start as often as promised, in any
+order of work.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class Greedy:
 
 
 class Listening:
-    """Knows past runs and no limits, and what it tells first of each that waits."""
+    """Knows past runs and no limits, and records the first times that it gives for each waiting
+    gang.
+    """
 
     def __init__(self, learnt: LearntRunTimes) -> None:
         self._planner = Planner(learnt)
@@ -60,7 +64,9 @@ class Listening:
 
 
 def told_and_started(seed: int, record: TrackRecord) -> list[tuple[float, float, float]]:
-    """(earliest, latest, start) of those that had to wait in a drawn cluster without limits."""
+    """Return (earliest, latest, start) of the gangs that had to wait in a drawn cluster without
+    limits.
+    """
     draw = random.Random(seed)
     nodes, queues = drawn.machines(draw), drawn.queues(draw)
     kinds: dict[str, float] = {}

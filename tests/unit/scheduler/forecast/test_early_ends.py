@@ -1,4 +1,4 @@
-"""Work that ends before its limit moves promises forward, and none back."""
+"""Work that ends before its limit makes promised starts earlier, and none later."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from phalanx.scheduler.cycle.specs import Snapshot
 
 
 def elastic_no_more(snapshot: Snapshot, config: str = KEEPING) -> Snapshot:
-    """Whole gangs, each with a limit, and nothing that has run over it."""
+    """Return the snapshot with whole gangs only. Each has a limit, and the running ones start
+    now.
+    """
     sizes: dict[str, int] = {}
     for task in snapshot.tasks:
         sizes[task.podgroup] = sizes.get(task.podgroup, 0) + 1

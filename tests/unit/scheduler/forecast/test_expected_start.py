@@ -1,4 +1,4 @@
-"""When what waits may be expected to start, where run times are known."""
+"""When waiting work is expected to start, if run times are known."""
 
 from __future__ import annotations
 

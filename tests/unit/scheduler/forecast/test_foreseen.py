@@ -1,4 +1,4 @@
-"""A planner that knows what was foreseen decides as one that looks for all places anew."""
+"""A planner that keeps what it has foreseen decides like one that searches all places anew."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rows(planner: Planner) -> list[PromiseRow]:
 
 
 class Compared:
-    """A planner; before each cycle another is made of what it had promised, as after a restart."""
+    """A planner. Before each cycle another one is made of its promises, as after a restart."""
 
     def __init__(self) -> None:
         self.planner = Planner()
@@ -60,7 +60,7 @@ def said(promises: CyclePromises) -> dict[str, dict[int, list[int]]]:
 
 @pytest.fixture
 def covered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether nobody had to look, of each cycle that followed one."""
+    """Return the list of the answers of `Foreseen.covers`: whether a cycle needed no search."""
     answers: list[bool] = []
     ask = Foreseen.covers
 
@@ -87,8 +87,9 @@ def test_while_work_ends_early(seed: int) -> None:
 
 
 def small_and_big(length_s: float, nodes: tuple[str, ...], zone: str = "") -> Snapshot:
-    """Half of a node is taken for 1,000 s; `big` needs it whole after that, and is first; `small`
-    needs half of one, in a zone."""
+    """Return a snapshot in which half of node a is taken for 1,000 s. `big` is first and needs the
+    whole node afterwards; `small` needs half of a node in a zone.
+    """
     half = Shape(request=(("cpu", 4.0),))
     where = Shape(request=half.request, selector=(("zone", zone),)) if zone else half
     lengths = {"runs": 1_000.0, "big": 100_000.0, "small": length_s}
@@ -161,7 +162,9 @@ def test_whatever_changes(seed: int) -> None:
 
 
 def changed(snapshot: Snapshot, draw: random.Random) -> Snapshot:
-    """A podgroup less, or one that says something else; a node more or less, or without room."""
+    """Return the snapshot with one change: a podgroup removed or changed, or a node added, removed
+    or without room.
+    """
     groups, nodes = list(snapshot.podgroups), list(snapshot.nodes)
     what = draw.choice(("gone", "shorter", "priority", "larger", "node", "label", "quota"))
     node = draw.choice(nodes)

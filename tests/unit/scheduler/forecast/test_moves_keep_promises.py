@@ -24,7 +24,7 @@ QUICK, ALL, EACH = 20, 200, 10
 
 
 def scattered(draw: random.Random) -> tuple[list[NodeSpec], list[Job]]:
-    """Some machines, small jobs that last and lie anywhere, and large jobs that are short."""
+    """Draw some machines, small long jobs that are placed anywhere, and large short jobs."""
     nodes = [
         machine(f"n{i}", cpu=64, gpus=draw.choice((2, 2, 4))) for i in range(draw.randint(2, 5))
     ]
@@ -58,7 +58,7 @@ def simulated(seed: int, planner: Listened) -> tuple[Result, list[Job]]:
 
 
 def moves_of(first: int) -> int:
-    """Simulate some clusters, and return how often work moved."""
+    """Simulate some clusters; return how often work moved."""
     moves = 0
     for seed in range(first, first + EACH):
         listened = Listened()

@@ -1,4 +1,4 @@
-"""Through production cycles: nobody starts later than any plan has said, while run times hold."""
+"""With production cycles, no work starts later than any plan has said, if run times are right."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ QUICK, ALL, EACH = 20, 200, 5
 
 
 def held(first: int) -> None:
-    """Simulates some clusters, from this seed on."""
+    """Simulate some clusters, from this seed on, and check the promises."""
     said = 0
     for seed in range(first, first + EACH):
         listened = Listened()

@@ -24,9 +24,10 @@ def planned(snapshot: Snapshot) -> TimePlan:
 
 
 def spans(plan: TimePlan) -> list[tuple[float, float, Place]]:
-    """(begin, end, place) of all that runs or is planned; what ends nobody knows when never does.
+    """Return (begin, end, place) of all that runs or is planned; the end is never if it is unknown.
 
-    What has run over its time holds its place for a moment more."""
+    Work that has exceeded its run time holds its place for a moment longer.
+    """
     out = []
     for one in plan.running:
         ends_s = FOR_EVER if one.ends_s is None else max(one.ends_s, plan.now + 1e-6)

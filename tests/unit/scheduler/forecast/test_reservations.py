@@ -54,8 +54,9 @@ def config(text: str = PLAIN) -> Configuration:
 
 
 def drawn_reservations(draw: random.Random, nodes: list[NodeSpec]) -> list[ReservationSpec]:
-    """Up to four, of which none keeps what another does at the same time: each has nodes of its
-    own, or a part of one."""
+    """Draw up to four reservations. No two keep the same thing at the same time: each has its own
+    nodes, or a part of one.
+    """
     names = [node.name for node in nodes]
     draw.shuffle(names)
     out = []
@@ -86,7 +87,7 @@ def drawn_reservations(draw: random.Random, nodes: list[NodeSpec]) -> list[Reser
 
 
 def day(seed: int, text: str) -> tuple[Result, list[Job], list[NodeSpec], KeptApart]:
-    """A day of strangers and guests, with exact limits."""
+    """Simulate a day of strangers and guests with exact limits; return its result and its parts."""
     draw = random.Random(seed)
     nodes, qs = machines(draw), queues(draw)
     found = drawn_reservations(draw, nodes)
@@ -147,7 +148,7 @@ def test_the_same_where_promises_are_kept(seed: int) -> None:
 
 
 def with_reservations(seed: int, text: str = PLAIN) -> Snapshot:
-    """A drawn cluster at second 0 in which guests and strangers wait, and strangers run."""
+    """Draw a cluster at second 0 in which guests and strangers wait, and strangers run."""
     draw = random.Random(seed)
     snapshot = drawn_snapshot(draw)
     found = drawn_reservations(draw, list(snapshot.nodes))
@@ -167,7 +168,7 @@ def with_reservations(seed: int, text: str = PLAIN) -> Snapshot:
 
 
 def intruders(snapshot: Snapshot, binds: dict[str, str]) -> list[str]:
-    """A job started now that will run where no room is left for it next to the reservations."""
+    """Return the jobs started now that will run where the reservations leave no room."""
     groups = {group.uid: group for group in snapshot.podgroups}
     nodes = {node.name: dict(node.capacity) for node in snapshot.nodes}
     kept = {one.name: one for one in snapshot.reservations}
@@ -286,7 +287,9 @@ def test_a_snapshot_with_reservations_is_read_as_it_was_written(seed: int) -> No
 
 
 def cluster(*groups: tuple[PodGroupSpec, str], **given: object) -> Snapshot:
-    """One machine of 8 GPUs; each podgroup has one task that asks for 4, and runs where it says."""
+    """Return one machine of 8 GPUs. Each podgroup has one task that asks for 4, and may already
+    run.
+    """
     shape = Shape(request=(("cpu", 1.0), (GPU, 4.0)))
     return msgspec.structs.replace(
         Snapshot(
@@ -410,7 +413,9 @@ def test_parts_of_jobs_are_simulated_with_reservations() -> None:
 
 
 def crowded(snapshot: Snapshot, begun: set[str]) -> list[str]:
-    """Reservations that last now, and of which strangers who have `begun` since hold something."""
+    """Return the active reservations of which strangers who have `begun` since then hold
+    something.
+    """
     groups = {group.uid: group for group in snapshot.podgroups}
     nodes = {node.name: dict(node.capacity) for node in snapshot.nodes}
     out = []
@@ -468,7 +473,7 @@ def test_a_beginning_finds_nobody_there_whose_limit_is_exact(seed: int) -> None:
 
 
 def ended(group: PodGroupSpec, snapshot: Snapshot) -> float:
-    """When it is over that runs: by its limit, or as its reservation ends."""
+    """Return when running work ends: by its limit, or when its reservation ends."""
     assert group.started is not None
     ends = [math.inf if group.run_time_s is None else group.started + group.run_time_s]
     for one in snapshot.reservations:
@@ -478,7 +483,7 @@ def ended(group: PodGroupSpec, snapshot: Snapshot) -> float:
 
 
 def test_on_a_node_of_which_nothing_is_reserved_room_may_be_made() -> None:
-    """Another node's reservation keeps nobody from preempting here."""
+    """Another node's reservation does not forbid preemption on this node."""
     whole_gangs = PLAIN.replace("- name: gang\n", "- name: gang\n    enablePreemptable: false\n")
     preempts = config(whole_gangs.replace('"allocate"', '"allocate, preempt"'))
     shape = Shape(request=(("cpu", 1.0), (GPU, 8.0)))

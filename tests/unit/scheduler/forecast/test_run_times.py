@@ -1,4 +1,4 @@
-"""Run times of jobs to come, from past runs."""
+"""Estimates of run times of future jobs from past runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans of changed snapshots beside those of what is."""
+"""Plans of changed snapshots, compared with the plan of the unchanged one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def task(name: str, gpus: float, where: str = "") -> TaskSpec:
 
 
 def snapshot() -> Snapshot:
-    """One node that is taken for a minute, and two that wait for it one after the other."""
+    """Return one node that is taken for a minute, and two gangs that wait for it one after the
+    other.
+    """
     return Snapshot(
         config=keeping(),
         now=100.0,

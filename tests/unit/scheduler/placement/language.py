@@ -1,4 +1,6 @@
-"""One line a node: `"a 4/8CPU 1/2GPU zone=x !"` has 4 of 8 CPUs free, a label, and drains."""
+"""A short notation for nodes, one per line: `"a 4/8CPU 1/2GPU zone=x !"` has 4 of 8 CPUs and 1 of 2
+GPUs free, has a label, and drains.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _AMOUNT = re.compile(r"(?:([\d.]+)/)?([\d.]+)([A-Za-z_]\w*)")
 
 
 def node(line: str) -> NodeState:
-    """One node; what is not said to be free in part is free."""
+    """Return one node. An amount without a free part is wholly free."""
     name, *words = line.split()
     total, free, labels = {}, {}, {}
     for word in words:
@@ -37,23 +39,23 @@ def node(line: str) -> NodeState:
 
 
 def cluster(text: str) -> ClusterView:
-    """Nodes, one a line."""
+    """Return a cluster of nodes, one per line."""
     return ClusterView(NodeTable(node(line) for line in text.splitlines() if line.strip()))
 
 
 def resources(text: str) -> ResourceSet:
-    """`"1CPU 0.5GPU"`."""
+    """Return the resources of a text such as `"1CPU 0.5GPU"`."""
     found = [_AMOUNT.fullmatch(word) for word in text.split()]
     return ResourceSet.from_mapping({one[3]: float(one[2]) for one in found if one})
 
 
 def request(text: str, **labels: str) -> Request:
-    """A request, with a label selector."""
+    """Return a request, with a label selector made of `labels`."""
     return Request(resources=resources(text), selector=parse_selector(labels))
 
 
 def asking(text: str = "") -> Asking:
-    """`"local=a preferred=b now away"`."""
+    """Return the terms of a text such as `"local=a preferred=b now away"`."""
     words = dict(word.partition("=")[::2] for word in text.split())
     return Asking(
         local=words.get("local"),
@@ -64,7 +66,7 @@ def asking(text: str = "") -> Asking:
 
 
 def said(outcome: Outcome) -> str:
-    """`"a"`, `"a busy"`, `"infeasible"` or `"unavailable"`."""
+    """Return an outcome as text: `"a"`, `"a busy"`, `"infeasible"` or `"unavailable"`."""
     if isinstance(outcome, Placed):
         return outcome.node if outcome.is_available else f"{outcome.node} busy"
     return outcome.reason
@@ -73,7 +75,9 @@ def said(outcome: Outcome) -> str:
 def picks(
     strategy: Strategy, view: ClusterView, wanted: Request, terms: str = "", draws: int = 1
 ) -> str:
-    """The strategy's answers, in order of first appearance over `draws` draws from one source."""
+    """Return the strategy's distinct answers in `draws` draws from one random generator, sorted and
+    joined by ` | `.
+    """
     rng = random.Random(7)
     drawn = [said(strategy.pick(view, wanted, asking(terms), rng)) for _ in range(draws)]
     return " | ".join(dict.fromkeys(drawn)) if draws == 1 else " | ".join(sorted(set(drawn)))

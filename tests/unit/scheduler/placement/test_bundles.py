@@ -29,7 +29,7 @@ GPU_DOMAIN = "ray.io/gpu-domain"
 
 
 def group(text: str, **more: object) -> BundleRequest:
-    """`"2CPU | 1CPU 1GPU"` as bundles; `3*1CPU` is three of them."""
+    """Return the bundles of `"2CPU | 1CPU 1GPU"`; `3*1CPU` is three bundles."""
     bundles: list[ResourceSet] = []
     for part in text.split("|"):
         times, _, amounts = part.strip().rpartition("*")
@@ -38,7 +38,7 @@ def group(text: str, **more: object) -> BundleRequest:
 
 
 def said(outcome: BundleOutcome) -> str:
-    """`"a a b"`, or the reason of a rejection."""
+    """Return the nodes as `"a a b"`, or the reason of a rejection."""
     return " ".join(outcome.nodes) if isinstance(outcome, BundlesPlaced) else outcome.reason
 
 
@@ -140,7 +140,7 @@ def test_strict_spread_keeps_away_from_placed_siblings() -> None:
 class TestDevices:
     @staticmethod
     def halves() -> ClusterView:
-        """A node with 0.6 left on each of two GPUs, which is 1.2 in sum."""
+        """Return a node with 0.6 left on each of two GPUs, which is 1.2 in sum."""
         amounts = resources("2GPU"), resources("1.2GPU")
         state = NodeState(
             id="a", total=amounts[0], available=amounts[1], devices={"GPU": (6000, 6000)}

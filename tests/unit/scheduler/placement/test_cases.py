@@ -1,4 +1,4 @@
-"""Tables of cases, ours and, where PHALANX_CASES names their directory, those of others."""
+"""Tables of cases: this repository's, and those in the directory that PHALANX_CASES names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from .cases import placement, prose, schema, selecting, wiring
 
 TABLES = Path(__file__).parent / "tables"
 OTHERS = os.environ.get("PHALANX_CASES", "")
-"""Directory with node_policies.yaml, node_selector.yaml and device_topology.yaml."""
+"""The directory with node_policies.yaml, node_selector.yaml and device_topology.yaml; "" for
+none.
+"""
 
 T = TypeVar("T")
 
@@ -27,7 +29,9 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def read(document: dict[str, Any], kind: type[T]) -> T:
-    """The document as values; ValidationError names what does not belong there."""
+    """Return the document as values. Raises ValidationError for a part that does not belong
+    there.
+    """
     return msgspec.convert(document, kind)
 
 
@@ -37,7 +41,7 @@ def placement_table(path: Path) -> schema.PlacementTable:
 
 
 Pair = tuple[str, Any, Any]
-"""A row's name, what it expects, and what came."""
+"""A row's name, its expected answer, and the actual answer."""
 
 
 def of_placement(table: schema.PlacementTable) -> Iterator[Any]:
@@ -94,11 +98,11 @@ def test_every_area_has_a_row_of_ours() -> None:
 # ---- a wrong expectation is found ---------------------------------------------------------------
 
 GIVEN = ("nodes", "node", "before", "request", "options", "add", "tried", "reserve", "free", "id")
-"""Keys under which nothing is expected; `left` of a set is given, too."""
+"""Keys that are inputs, not expectations; in a set, `left` is an input, too."""
 
 
 def expectations(value: Any, path: tuple[Any, ...] = (), inside: bool = False) -> Iterator[Any]:
-    """(path, value) of every leaf that is expected."""
+    """Yield (path, value) of every expected leaf."""
     keys = (
         "expect",
         "left",
@@ -133,7 +137,7 @@ def other_than(value: Any) -> Any:
 
 
 def spoilt(document: dict[str, Any], section: str) -> Iterator[Any]:
-    """The document with one row, one expectation of which is another value."""
+    """Yield the document with one row in which one expectation has another value."""
     for row in document[section]:
         for path, value in expectations(row):
             changed = copy.deepcopy(row)

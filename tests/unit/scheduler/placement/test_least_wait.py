@@ -1,4 +1,4 @@
-"""The choice by estimated waiting time, and choosers that do not know each other."""
+"""The choice by estimated waiting time, made by several nodes without knowledge of each other."""
 
 from __future__ import annotations
 

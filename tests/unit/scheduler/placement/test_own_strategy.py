@@ -20,7 +20,7 @@ DOCS = ROOT / "docs" / "explanation" / "placement.md"
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The documented file and its entry point, as an installed distribution has them."""
+    """Install the documented file and its entry point."""
     text = DOCS.read_text(encoding="utf-8")
     (code,) = [
         p for p, _ in programs_in("docs/explanation/placement.md") if p.startswith('"""Strategy')

@@ -1,4 +1,6 @@
-"""Rules that hold for any cluster: order changes nothing, more nodes never hurt, true caches."""
+"""Rules that hold for any cluster: order has no effect, more nodes never hurt, and caches are
+right.
+"""
 
 from __future__ import annotations
 

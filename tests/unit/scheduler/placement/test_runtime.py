@@ -1,4 +1,4 @@
-"""Memory that runs short, waiting times, averages and seeded numbers."""
+"""Short memory, waiting times, averages and seeded numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from .language import cluster, node, request, said
 
 
 def workers(text: str) -> list[WorkerMemory]:
-    """`"a 100 t1 r"`: 100 bytes, began at 1, retriable; `i` idle."""
+    """Return the workers of a text such as `"a 100 t1 r"`: 100 bytes, began at 1, retriable; `i` is
+    idle.
+    """
     listed = []
     for part in text.split(","):
         if not part.strip():

@@ -1,4 +1,4 @@
-"""Loads a tool of `tools/release`, which is no package of the distribution."""
+"""Loads a tool of `tools/release`, which is not in a distribution package."""
 
 from __future__ import annotations
 

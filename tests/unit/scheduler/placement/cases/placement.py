@@ -1,7 +1,7 @@
-"""The runners of the table of nodes, bundles and amounts: each asks the product's own functions.
+"""The runners of the tables of nodes, bundles and amounts: each asks the product's own functions.
 
-`answer` gives what the product says in the words of the row; equal to `row.expect` is right, and
-nothing else is.
+`answer` returns the product's answer in the words of the row. It is right if it equals
+`row.expect`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from phalanx.scheduler.placement.strategy import Asking, Strategy
 from . import schema as s
 
 LOCAL = "local"
-"""The node that decides."""
+"""The node that makes the choice."""
 
 DRAWS = 24
 """How often a choice that may be random is made, each time from another seed."""
@@ -47,8 +47,9 @@ NOT_OURS: dict[type, str] = {
     s.OldIdsRow: "devices are taken as they are wired, shares by best fit, as Ray does today",
     s.OldSoftRow: "what may be missing is said by labels, fallbacks and soft affinity",
 }
-"""Rules of Ray of 2020 and of its insides that the product does not have;
-docs/explanation/placement.md says what stands in their place."""
+"""Rows about rules and internals of Ray of 2020 that the product does not have, with the reasons;
+docs/explanation/placement.md says what replaces them.
+"""
 
 ON_PURPOSE = {
     "ins-06": "a device and a half is refused when it is submitted, with the numbers that would do",
@@ -72,11 +73,11 @@ class Cluster:
         self.view = ClusterView(NodeTable(states))
 
     def id_of(self, name: str) -> str:
-        """The id behind a name; the name itself where there is no such node."""
+        """Return the id of a node by name; the name itself if there is no such node."""
         return self._id_of.get(name, name)
 
     def name_of(self, node_id: str) -> str:
-        """The name behind an id."""
+        """Return the name of a node by id."""
         return node_id.partition(":")[2]
 
     def asking(self, options: s.Options) -> Asking:
@@ -91,11 +92,13 @@ class Cluster:
     def pick(
         self, strategy: Strategy, request: Request, asking: Asking, seed: int = 0
     ) -> Placed | Rejection:
-        """One choice."""
+        """Return one choice of a node."""
         return strategy.pick(self.view, request, asking, Seeded(seed))
 
     def said(self, outcome: Placed | Rejection, expected: object = None) -> str:
-        """The node's name, or why there is none, in the row's word where it leaves that open."""
+        """Return the chosen node's name, or the reason why there is none; in the row's word if the
+        row leaves the reason open.
+        """
         if isinstance(outcome, Placed):
             return self.name_of(outcome.node)
         return expected if isinstance(expected, str) and expected in s.NOT_NOW else outcome.reason
@@ -103,7 +106,7 @@ class Cluster:
     def drawn(
         self, strategy: Strategy, request: Request, asking: Asking, expect: Any, draws: int = DRAWS
     ) -> Any:
-        """The outcome of many draws, in the form of the row's expectation."""
+        """Return the outcomes of many draws, in the form of the row's expectation."""
         told = {
             self.said(self.pick(strategy, request, asking, seed), expect) for seed in range(draws)
         }
@@ -127,12 +130,12 @@ def _state(node_id: str, node: s.Node) -> NodeState:
 
 
 def amounts(given: s.Amounts) -> ResourceSet:
-    """A set of resources; amounts may be negative, as differences of sets are."""
+    """Return a set of resources. Amounts may be negative, as in differences of sets."""
     return ResourceSet({name: round(amount * SCALE) for name, amount in given.items()})
 
 
 def _request(given: s.Amounts, labels: dict[str, str] | None = None) -> Request:
-    """As Ray compares it: by sums, not device by device."""
+    """Return a request as Ray compares it: by sums, not device by device."""
     return Request(resources=amounts(given), selector=parse_selector(labels), exact_devices=False)
 
 
@@ -472,8 +475,9 @@ def _(row: s.BlockedRow) -> Any:
 
 @answer.register
 def _(row: s.DispatchRow) -> Any:
-    """All of the queue waits before anything comes free: what is left is held by somebody else,
-    who gives it back one by one."""
+    """The whole queue waits before any resources become free. Another holder has what is left, and
+    returns it one by one.
+    """
     (cpu,) = (row.node["CPU"],)
     node = LeasingNode(**row.node)
     each = row.request["CPU"]
@@ -522,7 +526,7 @@ def _(row: s.ByTimeRow) -> Any:
 
 
 def expected(row: Any) -> Any:
-    """The row's expectation, in the form that `answer` gives."""
+    """Return the row's expectation in the form that `answer` returns."""
     if isinstance(row, s.SpreadRow):
         return [step.expect for step in row.steps]
     if isinstance(row, s.InstancesRow | s.GroupInstancesRow | s.StoreRow | s.BlockedRow):
@@ -533,7 +537,7 @@ def expected(row: Any) -> Any:
 
 
 def numbered(rows: list[Any]) -> list[tuple[str, Any]]:
-    """Rows with ids that are told apart."""
+    """Return rows with unique ids."""
     seen: Counter[str] = Counter()
     ids = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""Rows that others tell in words, put into the strict form by hand: nothing is guessed."""
+"""Rows that others wrote in words, rewritten by hand in the strict form: nothing is guessed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _SEVERAL = re.compile(r"(.+) \(x(\d+)\)")
 
 
 def strict(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows, those in BY_HAND and of domains of many nodes in the strict form."""
+    """Return the rows, with those in BY_HAND and those of domains with many nodes in the strict
+    form.
+    """
     return [one for row in rows for one in _of(row)]
 
 
@@ -33,7 +35,7 @@ def _of(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _domains(row: dict[str, Any]) -> dict[str, Any]:
-    """`rack2 (x2)` are two nodes that are alike; the two sentences are these."""
+    """Return a row of domains in the strict form: `rack2 (x2)` are two equal nodes."""
     assert row["bundles"] == "15 x {CPU 2, GPU 4}"
     assert row["strategy"] == "PACK within one ray.io/gpu-domain"
     nodes: dict[Any, Any] = {}

@@ -19,7 +19,7 @@ NOT_NOW = ("none", "not_placed")
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Refuses what it does not know."""
+    """A row that refuses unknown keys."""
 
 
 class Row(Strict, tag_field="area", frozen=True, kw_only=True):
@@ -37,20 +37,20 @@ class Node(Strict, frozen=True, kw_only=True):
 
 
 class AnyOf(Strict, frozen=True, kw_only=True):
-    """Any of these, draw by draw."""
+    """An expectation: each draw gives one of these."""
 
     any_of: list[str]
 
 
 class Seen(Strict, frozen=True, kw_only=True):
-    """Only these, and each of them in many draws."""
+    """An expectation: draws give only these, and each of them in many draws."""
 
     only: list[str]
     each_seen: Literal[True]
 
 
 class Options(Strict, frozen=True, kw_only=True):
-    """Terms of DEFAULT, with Ray's names."""
+    """Options of the strategy DEFAULT, under Ray's names."""
 
     thr: float = 0.5
     k_abs: int = 1
@@ -75,7 +75,7 @@ class HybridRow(Row, tag="hybrid", frozen=True, kw_only=True):
 
 
 class DrainingRow(HybridRow, tag="draining", frozen=True, kw_only=True):
-    """As `hybrid`."""
+    """The fields of `hybrid`, for nodes that drain."""
 
 
 class TopKRow(Row, tag="hybrid_topk", frozen=True, kw_only=True):
@@ -101,7 +101,7 @@ class FitRow(Row, tag="fit", frozen=True, kw_only=True):
 
 
 class SequenceRow(Row, tag="sequence", frozen=True, kw_only=True):
-    """Decisions one after the other, each counted before the next."""
+    """Decisions one after the other. Each one counts for the next."""
 
     nodes: Nodes
     request: Amounts
@@ -248,7 +248,7 @@ class GroupStep(Strict, frozen=True, kw_only=True):
 
 
 class GroupInstancesRow(Row, tag="pg_instances", frozen=True, kw_only=True):
-    """`CPU_wild` is what all bundles have, `CPU_1` what the second one has."""
+    """`CPU_wild` is the amount of all bundles, `CPU_1` that of the second one."""
 
     before: Lists
     steps: list[GroupStep]
@@ -294,7 +294,9 @@ class BlockedStep(Strict, frozen=True, kw_only=True):
 
 
 class BlockedRow(Row, tag="blocked_in_get", frozen=True, kw_only=True):
-    """`group`: what a bundle has beside the node; who is in `running_in_group` runs in it."""
+    """`group`: the resources of a bundle beside the node's. The tasks in `running_in_group` run in
+    it.
+    """
 
     node: Amounts
     group: Amounts = {}
@@ -394,7 +396,7 @@ class SelectorConfig(Strict, frozen=True, kw_only=True):
 
 
 class MaskRow(Strict, frozen=True, kw_only=True):
-    """`total` and `used` are masks of devices, and so is `mask`, what is picked of them."""
+    """`total` and `used` are masks of devices. `mask` is the mask of the chosen ones."""
 
     total: int
     used: int
@@ -431,7 +433,9 @@ class SelectorRequest(Strict, frozen=True, kw_only=True):
 
 
 class SelectorExpect(Strict, frozen=True, kw_only=True):
-    """`nodes` in any order, `ranked` in packing order; `masks` of devices. Exact, where given."""
+    """`nodes` in any order, `ranked` in packing order, `masks` of devices. A field that is given
+    must match exactly.
+    """
 
     nodes: list[str]
     ranked: list[str] | None = None

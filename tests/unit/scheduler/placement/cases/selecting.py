@@ -52,7 +52,7 @@ def mask_choice(row: MaskRow) -> int:
 
 
 def ports(row: RangeRow) -> list[tuple[int, int]]:
-    """Ranges joined, cut or subtracted."""
+    """Return ranges of ports joined, cut or subtracted."""
     a, b = Ports.of(row.a), Ports.of(row.b)
     got = {"coalesce": a, "intersect": a & b, "subtract": a - b}[row.op]
     return list(got.ranges)
@@ -61,7 +61,7 @@ def ports(row: RangeRow) -> list[tuple[int, int]]:
 def answers(
     scenario: Scenario, table: SelectorTable
 ) -> list[tuple[SelectorExpect, SelectorExpect]]:
-    """(what is expected, what came) of each step; only what the step asks for is told."""
+    """Return (expected, actual) of each step, with only the fields that the step expects."""
     settings = _settings(table.config, scenario.config)
     nodes: dict[str, SelectorNode] = {}
     reserved: dict[str, Reserved] = {}
@@ -139,7 +139,9 @@ def _select(
 
 
 def _labels_asked(asked: SelectorRequest, nodes: dict[str, SelectorNode]) -> dict[str, str]:
-    """The first label of a node is the one; types count where any node has one."""
+    """Return the labels that a request needs. A node's first label is used; the type counts only if
+    some node has one.
+    """
     labels = {} if asked.label is None else {"label": asked.label.strip()}
     if asked.gpu_type is not None and any(node.gpu_type for node in nodes.values()):
         labels[GPU_TYPE_LABEL] = f"in({asked.gpu_type})"

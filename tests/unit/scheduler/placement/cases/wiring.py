@@ -9,7 +9,7 @@ from .schema import Machine, WiringRow, WiringTable
 
 
 def answer(row: WiringRow, table: WiringTable) -> dict[str, object]:
-    """The product's pick, in the words of the row."""
+    """Return the product's choice in the words of the row."""
     topology = _topology(row.machine, table)
     picked = topology.pick(row.free, row.k, row.required)
     linked = sum(topology.weights[i][j] for i in picked for j in picked if i < j)
