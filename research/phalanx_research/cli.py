@@ -41,14 +41,16 @@ def simulate(
     pods: Annotated[
         Path | None,
         Option(
-            "--pods", help="File of the trace's jobs: openb, Muri or plain CSV, or Philly JSON."
+            "--pods",
+            help="File of the trace's jobs: openb, Muri or plain CSV, or Philly JSON; may be "
+            "compressed (.gz).",
         ),
     ] = None,
     policy: Annotated[
         list[str] | None,
         Option(
-            help="Name of a policy, or path of a scheduler configuration; repeat to compare "
-            "several."
+            help="Name of a policy, such as srtf, or path of a scheduler configuration; repeat "
+            "to compare several."
         ),
     ] = None,
     arrival: Annotated[
@@ -62,8 +64,9 @@ def simulate(
         Rules,
         Option(
             help="With --arrival time: rules of the simulated cluster. `cluster`: the rules of a "
-            "real cluster. `muri`: the rules of Muri's published tables, only for the policies "
-            "srtf, srsf, tiresias, muri-s, muri-l, antman and themis."
+            "real cluster. `muri`: the rules of the simulator of Muri, a scheduler from research, "
+            "to compare with its published results; only for the policies srtf, srsf, tiresias, "
+            "muri-s, muri-l, antman and themis."
         ),
     ] = Rules.cluster,
     overheads: Annotated[
@@ -71,7 +74,8 @@ def simulate(
         Option(
             "--overheads/--no-overheads",
             help="With --arrival time: count the time that the start of a job takes; "
-            "--no-overheads does not count it. Default: count it if the trace names models.",
+            "--no-overheads does not count it. Default: count it if the trace says "
+            "which neural network each job trains.",
         ),
     ] = None,
     inflate: Annotated[
@@ -102,10 +106,11 @@ def simulate(
         ),
     ] = None,
     trace: Annotated[
-        Path | None, Option(help="With --chaos: file to which every event of the run is written.")
+        Path | None,
+        Option(help="With --chaos and one seed: file to which every event of the run is written."),
     ] = None,
     verbose: Annotated[
-        bool, Option("--verbose", help="With --chaos: print every event of the run.")
+        bool, Option("--verbose", help="With --chaos and one seed: print every event of the run.")
     ] = False,
     lab: Annotated[bool, Option("--lab", help="Simulate a random day of a lab.")] = False,
     users: Annotated[int, Option(help="With --lab: number of users.")] = 120,

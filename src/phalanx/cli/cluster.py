@@ -9,6 +9,7 @@ import time
 from typing import Annotated
 
 from phalanx.cli.cluster_view import as_data, listed_node_data, node_columns, status_text
+from phalanx.cli.common_options import Address, Json
 from phalanx.cli.draining import after_release, drain_at, drain_now, undrained
 from phalanx.cli.ending import Ended
 from phalanx.cli.listing import NoHeaders, Output, show
@@ -24,15 +25,6 @@ _EVERY_S = 2.0
 """Seconds between two questions to the head with `--watch`."""
 _CLEAR = "\x1b[H\x1b[2J"
 
-Address = Annotated[
-    str | None,
-    Option(
-        help="Address of the head (HOST:PORT), or ray:auto for a Ray cluster. Default: "
-        "PHALANX_ADDRESS, the current login, or the "
-        "cluster on this machine."
-    ),
-]
-Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 Node = Annotated[str, Argument(help="Node: its id, the beginning of its id, or its name.")]
 
 
@@ -118,11 +110,10 @@ def drain(
     ] = None,
     address: Address = None,
 ) -> None:
-    """Empty a node: nothing new starts there, and running work may go on until a deadline. Exit 3:
-    no such node.
+    """Let nothing new start on a node; with --deadline, also end the work that runs there then.
 
-    With --deadline, work that still runs at the deadline is ended: jobs are
-    queued again, and tasks are tried again elsewhere. With --at, jobs that could
+    Exit 3: no such node. Jobs that are ended at the deadline are queued again,
+    and tasks are tried again elsewhere. With --at, jobs that could
     still run at that time do not start on the node. Without --deadline and --at,
     the command has the effect of `phalanx cordon`.
     """

@@ -19,6 +19,15 @@ Address = Annotated[
     str | None,
     Option(help=_ADDRESS),
 ]
+HeadAddress = Annotated[
+    str | None,
+    Option(
+        "--address",
+        help="Address of the head, as HOST:PORT. Default: PHALANX_ADDRESS, the current login, or "
+        "the cluster on this machine.",
+    ),
+]
+"""`Address` for commands that do not work with a Ray cluster."""
 PanelAddress = Annotated[
     str | None,
     Option("--address", rich_help_panel=panels.CLUSTER, help=_ADDRESS),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from phalanx.cli.cluster import Address
+from phalanx.cli.common_options import Address
 from phalanx.cli.draining import after_release, asker
 from phalanx.cli.node_names import find_node
 from phalanx.cli.options import Argument, Option

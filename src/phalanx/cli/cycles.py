@@ -75,9 +75,9 @@ def cycle(
 ) -> None:
     """Show what one cycle decided for each gang, and what changed since the cycle before.
 
-    The first 32 placed gangs are shown with the chosen node and its scores. A
-    gang that still waits is shown with the plugin that refused it, or with the
-    reason why it waits now.
+    The first 32 placed gangs are shown with the node of their first member and
+    its scores. A gang that still waits is shown with the plugin that refused it,
+    or with the reason why it waits now.
 
     `phalanx snapshot -o FILE` writes the scheduler's present state to a file.
     `phalanx replay FILE` runs a cycle on that file, and `phalanx explain FILE`

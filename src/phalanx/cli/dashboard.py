@@ -9,7 +9,7 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from phalanx.cli.common_options import Address
+from phalanx.cli.common_options import HeadAddress
 from phalanx.cli.configuration.sources import read_sources, settle
 from phalanx.cli.options import Option
 from phalanx.cli.reach import USAGE, fail
@@ -24,11 +24,11 @@ GONE_S = 10.0
 
 
 def dashboard(
-    address: Address = None,
+    address: HeadAddress = None,
     host: Annotated[
         str | None,
         Option(
-            help="IP address to listen on. Any address other than 127.0.0.1 needs "
+            help="IP address to listen on. An address that other machines can reach needs "
             "--certificate and --key. Default: 127.0.0.1.",
         ),
     ] = None,

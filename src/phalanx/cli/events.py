@@ -40,19 +40,23 @@ def events(
         Option(
             "--job",
             "-j",
-            help="Show events of this job or gang, and of the work that it preempted.",
+            help="Show only events of this job or gang, and of the work that it preempted.",
         ),
     ] = "",
     node: Annotated[
         str,
         Option(
-            "--node", "-n", help="Show events of this node (host name or id) and of members on it."
+            "--node",
+            "-n",
+            help="Show only events of this node (host name or id) and of members on it.",
         ),
     ] = "",
     queue: Annotated[str, Option("--queue", "-q", help="Show only events of this queue.")] = "",
     user: Annotated[
         str,
-        Option("--user", "-u", help="Show events of this user's jobs and of this user's requests."),
+        Option(
+            "--user", "-u", help="Show only events of this user's jobs and of this user's requests."
+        ),
     ] = "",
     kind: Annotated[
         list[str] | None,
@@ -64,11 +68,11 @@ def events(
         ),
     ] = None,
     since: Annotated[
-        str, Option("--since", "-S", help=f"Show events from this time on: {PAST}.")
+        str, Option("--since", "-S", help=f"Show only events from this time on: {PAST}.")
     ] = "",
     until: Annotated[
         str,
-        Option("--until", "-E", help="Show events before this time, written like --since."),
+        Option("--until", "-E", help="Show only events before this time, written like --since."),
     ] = "",
     limit: Annotated[
         int,

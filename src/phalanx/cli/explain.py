@@ -42,7 +42,10 @@ def replay(
 def explain(
     work: Annotated[
         str,
-        Argument(help="Name of a job, gang, flow or cron job, or path of a snapshot file."),
+        Argument(
+            help="Name of a job, gang, flow or cron job (with --actor: of an actor), or path of a "
+            "snapshot file."
+        ),
     ],
     name: Annotated[
         str | None,

@@ -13,7 +13,8 @@ Gpus = Annotated[
     Option(
         rich_help_panel=panels.RESOURCES,
         help="Number of GPUs for each member: 2, 0.5 (half of one GPU) or mig-1g.10gb:1 (one MIG "
-        "part with the profile 1g.10gb).",
+        "part with the profile 1g.10gb). Default: 0, or 1 with --gpu-memory.",
+        show_default=False,
     ),
 ]
 GpuMemory = Annotated[
@@ -29,7 +30,7 @@ GpuMemoryLimit = Annotated[
     Option(
         rich_help_panel=panels.RESOURCES,
         help="Most memory that a member may use on each of its GPUs, such as 24GiB. A member that "
-        "uses more is ended. Default: the amount of --gpu-memory.",
+        "uses more is ended. Needs --gpu-memory, whose amount is the default.",
     ),
 ]
 GpuShare = Annotated[

@@ -24,9 +24,11 @@ FORMAT = "phalanx-health/1"
 def health_(address: Address = None, json: Json = False) -> None:
     """Show whether the head works well.
 
-    The rows show the lag of the head's event loop, the store, the cycles, the
-    scheduler's configuration (rules), the versions, lost nodes, and defects
-    (internal errors). Exit 1: a row has the state `bad`.
+    The rows of the first table show the head, its store, its scheduling cycles,
+    the scheduler's configuration (rules), the versions, the nodes, defects
+    (internal errors), and the lag of the head's event loop. The second table
+    shows the requests that took the head most time. Exit 1: a row has the state
+    `bad`.
     """
     from phalanx import __version__
 

@@ -43,8 +43,8 @@ from phalanx.protocol.requests.steps import AttachMember, BeginStep, RunStep
 from phalanx.runtime.os.accounts import current_umask
 
 _ADDRESS = (
-    "Address of the head (HOST:PORT). Default: PHALANX_ADDRESS, the current login, or the cluster "
-    "on this machine."
+    "Address of the head (HOST:PORT). Default: PHALANX_ADDRESS, or the cluster on this machine. "
+    "Logins do not work with this command."
 )
 Address = Annotated[str | None, Option(help=_ADDRESS)]
 

@@ -100,7 +100,10 @@ def _exit(row: ArrayTaskInfo) -> str:
 def jobs(
     name: Annotated[
         str | None,
-        Argument(help="Name of one array, or NAME[3-5], to list its array tasks."),
+        Argument(
+            help="Name of one job. For an array, or for a part of it such as NAME[3-5], the array "
+            "tasks are listed. Not with --queue and --state."
+        ),
     ] = None,
     queue: Annotated[
         str | None, Option("--queue", "-q", help="List only the jobs of this queue.")

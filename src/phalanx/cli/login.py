@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from phalanx.cli.cluster_start import PORT
-from phalanx.cli.common_options import Address, Json
+from phalanx.cli.common_options import HeadAddress, Json
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import NOT_ALLOWED, NOT_FOUND, USAGE, ask, daemons_of, fail
 from phalanx.cli.table import echo, say
@@ -105,11 +105,11 @@ def logout(
     say(f"logged out of {wanted}")
 
 
-def whoami(address: Address = None, json: Json = False) -> None:
+def whoami(address: HeadAddress = None, json: Json = False) -> None:
     """Show the cluster that commands on this machine use, and your user (or token) and role there.
 
-    On the head's machine, the fingerprint of the head's certificate is shown,
-    too.
+    With a login, and on the head's machine, the fingerprint of the head's
+    certificate is shown, too.
     """
     found = ask(address, AskRight("see"))
     daemons = [one for _, one in daemons_of(address)]

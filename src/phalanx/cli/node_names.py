@@ -58,12 +58,14 @@ def names_of(
     return NodeNames(ask(address, GetStatus(), with_programs=with_programs).nodes)
 
 
-def find_node(address: str | None, beginning: str) -> str:
+def find_node(address: str | None, beginning: str, with_programs: bool = False) -> str:
     """Return the id of the only living node that has the name `beginning`, or whose id begins with
     it. Ids are tried first. A dead node is found only by its full id. Ends the command unless
-    exactly one node matches.
+    exactly one node matches. `with_programs`: whether the address may be that of a program without
+    a cluster.
     """
-    known = {row.node_id: row for row in ask(address, GetStatus()).nodes}
+    status = ask(address, GetStatus(), with_programs=with_programs)
+    known = {row.node_id: row for row in status.nodes}
     if beginning in known:
         return beginning
     living = [row for row in known.values() if row.state != DEAD]

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from phalanx.cli.common_options import Address
+from phalanx.cli.common_options import HeadAddress
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.provisioning.booting import BootingFile
 from phalanx.cli.provisioning.pools import read_pools
@@ -53,7 +53,7 @@ def provision(
     every: Annotated[
         str, Option(help="Time between two looks at the cluster: 10s, 1m or 1 (minute).")
     ] = "10s",
-    address: Address = None,
+    address: HeadAddress = None,
 ) -> None:
     """Start machines when work waits for nodes, and end idle machines. FILE names the programs that
     start and end machines.

@@ -71,14 +71,15 @@ Time = Annotated[
     str | None,
     Option(
         help="Time limit of jobs that are submitted without a limit: 2h30m, 90s, 1-12:00 (1 "
-        "day and 12 hours), 90 (minutes) or `none`. New queues have no such limit."
+        "day and 12 hours), 90 (minutes) or `none`. With `none`, the limit of the nearest queue "
+        "above that has one applies."
     ),
 ]
 MaxTime = Annotated[
     str | None,
     Option(
         help="Longest time limit that a job may have: 2h30m, 90s, 1-12:00 (1 day and 12 "
-        "hours), 90 (minutes) or `none`. New queues have no such limit."
+        "hours), 90 (minutes) or `none`. The longest times of all queues above apply, too."
     ),
 ]
 IdleGpus = Annotated[
@@ -93,16 +94,16 @@ Submit = Annotated[
     str | None,
     Option(
         help="People who may submit to the queue, separated by commas: alice, @ml (a group), "
-        "token:ci or * (everybody). The lists of all queues above this queue must name these "
-        "people, too. '' removes the list. New queues have no list: everybody may submit or, "
-        "in a shared cluster, nobody."
+        "token:ci or * (everybody). If queues above this queue have lists, these must name the "
+        "people, too. '' removes the list. If neither this queue nor a queue above it has a "
+        "list, everybody may submit; in a shared cluster, nobody may."
     ),
 ]
 Admin = Annotated[
     str | None,
     Option(
         help="People who administer the queue and the queues below it, written like "
-        "--submit. New queues have no such people of their own."
+        "--submit. The people of all queues above administer this queue, too."
     ),
 ]
 Reclaimable = Annotated[

@@ -104,7 +104,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "devices": Entry("devices:devices", "List GPUs with their health, use and holders."),
         "hypernodes": Entry("jobs:hypernodes", "List the network topology of the nodes."),
         "drain": Entry(
-            "cluster:drain", "Keep new work away from a node, and end its work at a deadline."
+            "cluster:drain", "Keep new work away from a node, and end its work with --deadline."
         ),
         "undrain": Entry("cluster:undrain", "Let a drained node take work again."),
         "cordon": Entry("cordons:cordon", "Keep new work away from a node or a GPU."),
@@ -151,7 +151,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "token": Entry("tokens:app", "Create, list, rotate and revoke tokens."),
         "set-role": Entry("rights:set_role", "Give a user a role in a shared cluster."),
         "metrics": Entry("metrics:app", "Print configuration for Prometheus and Grafana."),
-        "backup": Entry("backup:backup", "Copy the head's store into a file while the head runs."),
+        "backup": Entry("backup:backup", "Copy the head's store into a file."),
         "restore": Entry("backup:restore", "Restore a backup as the head's store."),
         "snapshot": Entry("jobs:snapshot", "Write the scheduler's state to a file."),
         "replay": Entry("explain:replay", "Run scheduling cycles on a snapshot file."),

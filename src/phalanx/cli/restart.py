@@ -18,7 +18,8 @@ def restart() -> None:
     """Restart the processes of this machine's nodes, while the commands of jobs go on running.
 
     Tasks, actors and drivers on the nodes end. Afterwards the nodes run the
-    installed release of Phalanx. Exit 1: a node did not join again.
+    installed release of Phalanx. Exit 1: a node did not join again,
+    or no node runs here.
     """
     before = {one.pid: one.node_id for _, one in local_daemons() if one.kind == "node"}
     if not before:

@@ -99,16 +99,18 @@ def run(
         Option(
             rich_help_panel=panels.TIME,
             help="Point in time at which the job is ended if it still waits or runs: now+8h, "
-            "18:00 or 2027-01-31T18:00.",
+            "18:00 or 2027-01-31T18:00. A waiting job ends earlier: when its --time no longer "
+            "fits before that point.",
         ),
     ] = None,
     signal: Annotated[
         str | None,
         Option(
             rich_help_panel=panels.TIME,
-            help="Warning signal that members get before the limit of --time and at "
-            "preemption, as [B:]NAME\\[@SECONDS]. USR1@300 sends SIGUSR1 300 seconds before "
-            "the limit. By default, all processes of a member get the signal, except the "
+            help="Warning signal that members get before their time ends (by --time, "
+            "--deadline or the end of their reservation) and at preemption, as "
+            "[B:]NAME\\[@SECONDS]. USR1@300 sends SIGUSR1 300 seconds before; without @SECONDS, "
+            "60 seconds before. By default, all processes of a member get the signal, except the "
             "member's command if the command is a shell. With B:, only the command gets the "
             "signal.",
         ),
@@ -255,7 +257,8 @@ def run(
         Option(
             "--pty",
             rich_help_panel=panels.OUTPUT,
-            help="Give the command a terminal, for example for `phalanx run --pty -- bash`.",
+            help="Give the command a terminal, for example for `phalanx run --pty -- bash`. Only "
+            "for jobs of one member, and not with a login.",
         ),
     ] = False,
     quiet: Quiet = False,
@@ -264,7 +267,8 @@ def run(
     """Run a command as a job, print its output, and exit with the job's exit code.
 
     If members fail, the exit code is that of the first failed member in the order
-    of ranks. It is 124 after a time limit or deadline. For example: `phalanx run
+    of ranks. The exit code is 124 if a
+    time limit or a deadline ended the job. For example: `phalanx run
     --gang 4 --gpus 1 --queue q -- python train.py`
     """
     from phalanx.api.job import Job

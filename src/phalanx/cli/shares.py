@@ -39,7 +39,8 @@ def shares(
     """Show the shares, the recent use and the order of each queue's users.
 
     USE is in billing units × hours (unit-h), and older use counts less. HOLDS is
-    in billing units. By default, one billing unit is one CPU. LEVEL is a user's
+    in billing units. By default, a CPU counts as 1 billing unit and a GPU as 16;
+    of the two amounts of a job, the larger one counts. LEVEL is a user's
     fraction of all shares, divided by the user's fraction of all use. A LEVEL
     above 1 means that the user has used less than the user's share. RANK orders
     the users: the jobs of the user with the largest RANK start first.
@@ -91,9 +92,9 @@ def priority(
 ) -> None:
     """Show the order in which jobs wait in each queue, with the numbers that decide it.
 
-    Jobs are ordered by PRIORITY, then by the other columns, then by age. The
-    scheduler's configuration (phalanx scheduler show) decides which columns
-    count.
+    Jobs are ordered by PRIORITY, then by RANK, then by age. If the scheduler's
+    configuration (phalanx scheduler show) has the plugin multifactor, TOTAL takes
+    the place of RANK. The other columns show how that number came about.
     """
     from phalanx.cli.snapshots import one_snapshot
     from phalanx.scheduler.cycle.waiting import waiting_groups

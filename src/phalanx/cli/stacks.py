@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from typing import Annotated
 
-from phalanx.cli.node_names import names_of
+from phalanx.cli.node_names import find_node, names_of
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import NOT_FOUND, fail
 from phalanx.cli.state import TIMEOUT_S, Address, Json, Timeout, echo_data, query_state
@@ -25,7 +25,10 @@ def stack(
     ] = None,
     node: Annotated[
         str | None,
-        Option(help="Whole id of a node (not its name): show only the processes of this node."),
+        Option(
+            help="Show only the processes of this node: its id, the beginning of its id, or its "
+            "name."
+        ),
     ] = None,
     timeout: Timeout = TIMEOUT_S,
     address: Address = None,
@@ -37,7 +40,9 @@ def stack(
     py-spy then reads the stack of the process, if the process runs on this
     machine and py-spy is installed and permitted.
     """
-    filters: list[tuple[str, str, Value]] = [] if node is None else [("node_id", "=", node)]
+    filters: list[tuple[str, str, Value]] = []
+    if node is not None:
+        filters.append(("node_id", "=", find_node(address, node, with_programs=True)))
     query = StateQuery("stacks", filters, MAX_LIMIT, True, timeout_s=timeout)
     found = query_state(address, query)
     rows = [row for row in found.part.rows if not pids or row["pid"] in pids]

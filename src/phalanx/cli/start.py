@@ -64,7 +64,8 @@ def start(
         Option(
             rich_help_panel=panels.HEAD,
             help="Store in which the head keeps its state: path of a file, redis://HOST:PORT or "
-            "memory. If the option is repeated, the head divides its state among the stores.",
+            "memory. If the option is repeated, the head divides its state among the stores. If "
+            "it is not given, the store is the file ~/.phalanx/store/HOSTNAME.db.",
         ),
     ] = None,
     standby: Annotated[
@@ -88,21 +89,21 @@ def start(
         list[str] | None,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Limit of the job history, as NAME=NUMBER: days=90 (days for which records are "
-            "kept), records=1000000 (number of records kept) or sum_days=365 (days for which "
-            "hourly sums of usage are kept). May be repeated.",
+            help="Limit of the job history, as NAME=NUMBER: days=366 (days for which records are "
+            "kept), records=5000000 (number of records kept) or sum_days=731 (days for which "
+            "hourly sums of usage are kept). These numbers are the defaults. May be repeated.",
         ),
     ] = None,
     limit: Annotated[
         list[str] | None,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Limit after which the head counts a silent node as dead, as NAME=NUMBER: "
-            "misses=5 (number of missing reports), period_s=3 (seconds between two reports), "
-            "joining_s=5 (more seconds for a node that has just joined), reconnect_s=2 (seconds "
-            "after the connection of a node has ended), restart_s=60 (instead of reconnect_s, "
-            "for a node that runs commands of jobs) or restored_s=30 (more seconds after a "
-            "restart of the head). These numbers are the defaults. May be repeated.",
+            help="Limit after which the head counts a silent node as dead, as NAME=NUMBER. A node "
+            "may be silent for misses=5 times period_s=3 seconds, for joining_s=5 more seconds if "
+            "it has just joined, and for restored_s=30 more seconds after a restart of the head. "
+            "After its connection has ended, a node must come back within reconnect_s=2 seconds "
+            "or, if it runs commands of jobs, restart_s=60 seconds. These numbers are the "
+            "defaults. May be repeated.",
         ),
     ] = None,
     num_cpus: Annotated[
@@ -163,7 +164,8 @@ def start(
         str | None,
         Option(
             rich_help_panel=panels.NODE,
-            help="TCP ports that gangs may use on the node, such as '20000-20999,8080'.",
+            help="TCP ports that gangs may use on the node, such as '20000-20999,8080'. If "
+            "the option is not given, these are the ports 20000-32000.",
         ),
     ] = None,
     devices: Annotated[
@@ -232,16 +234,16 @@ def start(
             metavar=METAVAR,
             rich_help_panel=panels.NODE,
             help="Time that the node waits for a lost head before it ends: 90s, 15m or 90 "
-            "(seconds). A node on which work runs waits without limit. A node whose resources a "
-            "job holds, but on which nothing runs, waits at least a day. Default: 60s.",
+            "(seconds). A node on which work runs waits without limit. A node on which nothing "
+            "runs, but whose resources a job holds, waits at least a day. Default: 60s.",
         ),
     ] = None,
     gpu_resource: Annotated[
         str | None,
         Option(
             rich_help_panel=panels.DEVICES,
-            help="With --address ray:auto: name of the Ray resource that counts as the GPUs of "
-            "gangs. Default: GPU.",
+            help="With --address ray:auto: name of the Ray resource from which gangs get their "
+            "GPUs. Default: GPU.",
         ),
     ] = None,
     token_file: Annotated[

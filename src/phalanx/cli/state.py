@@ -151,7 +151,9 @@ def _known(kind: str, among: tuple[str, ...]) -> str:
 def list_(
     kind: Kind,
     filters: Filters = None,
-    limit: Annotated[int, Option(help="Maximum number of rows.")] = DEFAULT_LIMIT,
+    limit: Annotated[
+        int, Option(help=f"Maximum number of rows; at most {MAX_LIMIT}.")
+    ] = DEFAULT_LIMIT,
     detail: Annotated[bool, Option("--detail", help="Show all columns.")] = False,
     format: Annotated[
         str,
@@ -238,7 +240,10 @@ def summary_(
 
 def memory(
     limit: Annotated[
-        int, Option(min=0, help="Maximum number of objects to show, beginning with the largest.")
+        int,
+        Option(
+            min=0, help="Maximum number of references to show, those to the largest objects first."
+        ),
     ] = 50,
     timeout: Timeout = TIMEOUT_S,
     ids: Ids = False,

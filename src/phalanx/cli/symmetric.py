@@ -17,7 +17,8 @@ def symmetric_run(
         str,
         Option(
             help="Size of each member's object store (shared memory), such as 2GiB or 2e9 (bytes). "
-            "Default: 30% of the node's free memory, divided among its members."
+            "Default: 30% of the node's free memory, but at most the free part of /dev/shm, "
+            "divided among its members."
         ),
     ] = "",
 ) -> None:

@@ -36,8 +36,8 @@ def create(
     role: Annotated[
         str,
         Option(
-            help=f"Role of the token: {', '.join(ROLES)}. With the role `node`, the token is the "
-            f"key of the node named NAME."
+            help=f"Role of the token: {', '.join(ROLES)}. With the role `node`, only the node "
+            f"named NAME can join with the token (`phalanx start --token-file`)."
         ),
     ] = "user",
     queues: Annotated[
@@ -132,7 +132,7 @@ def cluster(
         ),
     ] = "",
 ) -> None:
-    """Replace the cluster's token in three steps: add, show, drop.
+    """Replace the cluster's token in three steps: accept a new one, use it, drop the old one.
 
     After each step, copy the token's file to all other machines of the cluster.
     Running daemons notice that the file has changed. See

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-from phalanx.cli.cluster import Address
+from phalanx.cli.common_options import HeadAddress
 from phalanx.cli.durations import METAVAR, seconds_at_least
 from phalanx.cli.ending import Ended
 from phalanx.cli.options import Option
@@ -46,7 +46,7 @@ _MOVES = {
 
 
 def top(
-    address: Address = None,
+    address: HeadAddress = None,
     once: Annotated[bool, Option("--once", help="Print all tables once and end.")] = False,
     json: Annotated[bool, Option("--json", help="Print JSON once, instead of tables.")] = False,
     every: Annotated[

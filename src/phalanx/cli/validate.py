@@ -34,7 +34,10 @@ def validate(
     ],
     queues: Annotated[
         Path | None,
-        Option(help="File that names the existing queues: manifests, or a list of names."),
+        Option(
+            help="File with the existing queues, which the jobs in FILE may name: manifests, or a "
+            "list such as \\[{name: lab}]."
+        ),
     ] = None,
     old: Annotated[
         Path | None,
@@ -54,7 +57,8 @@ def validate(
 ) -> None:
     """Check manifests without submitting them.
 
-    Exit 1: a manifest is wrong. Exit 2: a file cannot be read.
+    Exit 1: a manifest is wrong. Exit 2: a file cannot be read, or the file of
+    --queues is wrong.
     """
     import json as json_module
 

@@ -304,7 +304,7 @@ def test_stacks_of_all_processes(cluster, phalanx_command, tmp_path):
     def stack():
         running = state.list_tasks(filters=waiting)
         pids = [str(task.worker_pid) for task in running if task.worker_pid]
-        return phalanx_command("stack", *pids, "--node", node.node_id) if pids else ""
+        return phalanx_command("stack", *pids, "--node", node.node_id[:12]) if pids else ""
 
     eventually(lambda: "a_function_that_waits" in stack())
     assert "MainThread" in stack()
