@@ -34,7 +34,7 @@ from phalanx.protocol.report_messages import GatherState, StateReported
 from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 from phalanx.protocol.requests.state import QueryState
 
-KEEP_S = 0.2
+KEPT_PART = 0.2
 """The fraction of a query's time that the head does not give to the nodes. So the asker gets the
 other rows in time if a node does not answer.
 """
@@ -88,7 +88,7 @@ class StateQueries:
         records = self._nodes.living()
         there = [record for record in records if self._outbox.is_connected(record.prefix)]
         away = [record for record in records if not self._outbox.is_connected(record.prefix)]
-        within_s = query.timeout_s * (1 - KEEP_S)
+        within_s = query.timeout_s * (1 - KEPT_PART)
 
         def ask(number: int) -> None:
             for record in there:

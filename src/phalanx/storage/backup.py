@@ -130,7 +130,8 @@ def restore(source: str, addresses: Sequence[str], *, replaces: bool) -> Manifes
                 _discard(path + ending)
         for name, path in new.items():
             os.rename(path, places[name])
-        _sync(_folder(paths[0]))
+        for folder in {_folder(path) for path in paths}:
+            _sync(folder)
     return manifest
 
 

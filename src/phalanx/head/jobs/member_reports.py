@@ -108,8 +108,8 @@ class MemberReports:
     def _member_news(self, node_id: str, message: MemberNews) -> None:
         """Handle a node's report that a member runs or has ended."""
         gang = self._registry.gangs.get(message.group)
-        if gang is None or not gang.job or gang.is_removed:
-            return  # another job may have this name now
+        if gang is None or not gang.job or gang.is_removed or message.index >= len(gang.members):
+            return  # another job may have this name now, or the job may have fewer members
         place = gang.members[message.index]
         if place.node != node_id:
             return  # the member got another place while this node was away
