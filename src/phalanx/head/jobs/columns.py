@@ -41,7 +41,6 @@ _QUICK: dict[str, Callable[[Jobs], list[Any]]] = {
     "submitted": lambda jobs: [job.submitted for job in jobs],
     "started": lambda jobs: [job.started for job in jobs],
     "finished": lambda jobs: [job.finished for job in jobs],
-    "ran_s": lambda jobs: [job.ran_s for job in jobs],
     "restarts": lambda jobs: [job.run_count for job in jobs],
     "is_held": lambda jobs: [job.is_held for job in jobs],
     "time_limit_s": lambda jobs: [job.spec.timing.limit_s for job in jobs],
@@ -89,7 +88,7 @@ class ColumnListing:
     def answer(self, asker: Asker[JobColumns], request: ListJobColumns) -> JobColumns:
         """Answer a request."""
         wanted, names, now = set(request.states), set(request.names), self._clock.wall()
-        nothing = _View(self, [], [], now)
+        nothing = _View(self, [], [], [], now)
         columns = [list(nothing.column(field)) for field in request.fields]
         columns += [[] for _ in request.annotations]
         arrays: list[JobInfo] = []
@@ -104,10 +103,10 @@ class ColumnListing:
                 and ((state := state_of(job)) in wanted or not wanted)
             }
             jobs = list(states)
-            for job in jobs:
-                if job.run_started is not None:
-                    self._jobs.keep_time(job)
-            view = _View(self, jobs, list(states.values()), now)
+            times = [
+                job.ran_s if job.run_started is None else self._jobs.keep_time(job) for job in jobs
+            ]
+            view = _View(self, jobs, list(states.values()), times, now)
             found = [view.column(field) for field in request.fields]
             found += _annotations(jobs, request.annotations)
             for column, values in zip(columns, found, strict=True):
@@ -165,10 +164,19 @@ class ColumnListing:
 class _View:
     """The columns of some jobs at one moment. Values that several columns need are found once."""
 
-    def __init__(self, listing: ColumnListing, jobs: Jobs, states: list[str], now: float) -> None:
+    def __init__(
+        self,
+        listing: ColumnListing,
+        jobs: Jobs,
+        states: list[str],
+        times: list[float],
+        now: float,
+    ) -> None:
+        """`states`, `times`: the state of each job, and the run time that is shown for it."""
         self._listing = listing
         self._jobs = jobs
         self._states = states
+        self._times = times
         self._now = now
         self._waits: list[Wait | None] | None = None
         self._rows: list[JobInfo] | None = None
@@ -180,6 +188,8 @@ class _View:
             return _QUICK[field](jobs)
         if field == "state":
             return self._states
+        if field == "ran_s":
+            return self._times
         if field == "replicas":
             return [_replicas(job.spec) for job in jobs]
         if field == "priority":

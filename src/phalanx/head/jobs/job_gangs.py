@@ -151,9 +151,12 @@ class JobGangs:
         self.steps.clock_stepped(step_s)
         self.work_off()
 
-    def keep_time(self, job: JobRecord) -> None:
-        """Update, in a job's record, the time for which the job's gang has run."""
+    def keep_time(self, job: JobRecord) -> float:
+        """Update, in a job's record, the time for which the job's gang has run. Returns this time
+        as it is shown (see `RunClocks.shown_s`).
+        """
         self.table.clocks.keep(job, self._clock.now())
+        return self.table.clocks.shown_s(job, self._clock.wall())
 
     def work_off(self) -> None:
         """Run the actions that effects have requested."""

@@ -155,8 +155,8 @@ class JobListing:
         job = self.need(name)
         gang = self._jobs.gang_of(job.uid)
         priority = self._priorities.of(job.spec)
-        self._jobs.keep_time(job)
-        return job_description(job, priority, self._clock.wall(), gang, self._jobs.logs(job.uid))
+        ran_s, now = self._jobs.keep_time(job), self._clock.wall()
+        return job_description(job, priority, now, gang, self._jobs.logs(job.uid), ran_s)
 
     def explain(self, name: str) -> Explanation:
         """Return why a gang or job waits. For a flow, a cron job, or a job that has no gang now,
@@ -232,8 +232,7 @@ class JobListing:
 
     def row(self, job: JobRecord, now: float) -> JobInfo:
         """Return a job for display, without the reason why it waits."""
-        self._jobs.keep_time(job)
-        row = job_row(job, self._priorities.of(job.spec), now)
+        row = job_row(job, self._priorities.of(job.spec), now, self._jobs.keep_time(job))
         error = self._jobs.errors.get(job.uid)
         return row if error is None else msgspec.structs.replace(row, reason=DEFECT + error)
 

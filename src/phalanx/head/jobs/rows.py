@@ -36,14 +36,15 @@ _LONGEST = 2_000
 KINDS = ("mpi", "pytorch", "tensorflow", "ray")
 
 
-def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
+def job_row(job: JobRecord, priority: int, now: float, ran_s: float | None = None) -> JobInfo:
     """Return a job's row: Volcano's columns, and its queue, priority, reason and times. `now`: the
-    wall-clock time.
+    wall-clock time. `ran_s`: the gang's run time as it is shown; None for the record's.
     """
     held = time_limits.why_held_back(job, now)
-    is_running = job.state in time_limits.TIMED and bool(job.count(st.RUNNING))
-    left_s = time_limits.left_s(job, now) if is_running else None
-    array = job.spec.array
+    array = job.spec.array  # an array has no gang whose time could end
+    is_timed = job.state in time_limits.TIMED and bool(job.count(st.RUNNING)) and array is None
+    ran_s = job.ran_s if ran_s is None else ran_s
+    left_s = time_limits.left_s(job, now, ran_s) if is_timed else None
     return JobInfo(
         name=job.spec.name,
         namespace=job.spec.namespace,
@@ -67,7 +68,7 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         finished=job.finished,
         age_s=now - job.submitted,
         time_limit_s=job.spec.timing.limit_s,
-        ran_s=job.ran_s,
+        ran_s=ran_s,
         ends=None if left_s is None else now + left_s,
         begins=time_limits.begins(job),
         deadline=time_limits.deadline_of(job),
@@ -241,8 +242,9 @@ def job_description(
     now: float,
     gang: Gang | None,
     logs: dict[str, list[tuple[str, str]]],
+    ran_s: float | None = None,
 ) -> JobDescription:
-    """Return a job with its members and its history."""
+    """Return a job with its members and its history. `now` and `ran_s` as in `job_row`."""
     places = {} if gang is None else {(m.of_group, m.index): m.devices for m in gang.members}
     members = [
         MemberInfo(
@@ -261,7 +263,7 @@ def job_description(
         for member in job.members
     ]
     return JobDescription(
-        **job_row(job, priority, now),
+        **job_row(job, priority, now, ran_s),
         ports=[] if gang is None else gang.ports,
         preempted=0 if gang is None else gang.preempted,
         members=members,

@@ -27,6 +27,10 @@ class RunClocks:
         """For each gang whose clock is running: the time, on the steady clock, when the job's
         `ran_s` was last brought up to date.
         """
+        self._stopped: dict[str, float] = {}
+        """For each gang whose clock has stopped although its run has not ended: the wall-clock time
+        when the clock stopped.
+        """
         self._first: dict[str, float] = {}
         """The value of the steady clock when each job was first seen."""
 
@@ -36,8 +40,12 @@ class RunClocks:
         """
         self._first[job.uid] = steady
         self.set_back(job, now, steady)
-        if job.run_started is not None and self._is_heard(job):
+        if job.run_started is None:
+            return
+        if self._is_heard(job):
             self._since[job.uid] = steady
+        else:
+            self._stopped[job.uid] = now
 
     def is_going(self, job: JobRecord) -> bool:
         """Whether the clock of the job's gang is running, because the gang is known to run."""
@@ -54,6 +62,7 @@ class RunClocks:
     def forget(self, job: JobRecord) -> None:
         """Forget a job that is gone."""
         self._since.pop(job.uid, None)
+        self._stopped.pop(job.uid, None)
         self._first.pop(job.uid, None)
 
     def set_back(self, job: JobRecord, now: float, steady: float) -> None:
@@ -69,6 +78,15 @@ class RunClocks:
         """Return the seconds for which the gang has run since its last start."""
         since = self._since.get(job.uid)
         return job.ran_s if since is None else job.ran_s + max(steady - since, 0.0)
+
+    def shown_s(self, job: JobRecord, now: float) -> float:
+        """Return the job's `ran_s` for display. If the clock has stopped because no news of the
+        running members can arrive, the time since then is added: the members probably still run.
+        """
+        stopped = self._stopped.get(job.uid)
+        if stopped is None or not job.count(st.RUNNING, st.TERMINATING):
+            return job.ran_s
+        return job.ran_s + max(now - stopped, 0.0)
 
     def keep(self, job: JobRecord, steady: float) -> None:
         """Bring the job's record up to date."""
@@ -89,9 +107,12 @@ class RunClocks:
             return
         if self._is_heard(job):
             self._since.setdefault(job.uid, steady)
+            self._stopped.pop(job.uid, None)
             return
         self._since.pop(job.uid, None)
+        self._stopped.setdefault(job.uid, now)
         if job.count(st.WAITING, st.PENDING) == len(job.members):
+            del self._stopped[job.uid]
             job.run_started, job.ran_s, job.is_warned = None, 0.0, False
             job.run_count += 1
             for member in job.members:

@@ -114,10 +114,12 @@ def is_timeless(job: JobRecord) -> bool:
     return times == (None, None, None, None)
 
 
-def left_s(job: JobRecord, now: float) -> float | None:
-    """Return the seconds after which a running gang must have ended; None if no limit applies."""
+def left_s(job: JobRecord, now: float, ran_s: float | None = None) -> float | None:
+    """Return the seconds after which a running gang must have ended; None if no limit applies.
+    `ran_s`: the seconds for which the gang has run; None for those in the record.
+    """
     limit_s, deadline = limit_of(job), deadline_of(job)
-    ends = [] if limit_s is None else [limit_s - job.ran_s]
+    ends = [] if limit_s is None else [limit_s - (job.ran_s if ran_s is None else ran_s)]
     if job.reserved_until is not None:
         ends.append(job.reserved_until - now)
     return min([*ends, deadline - now] if deadline is not None else ends, default=None)
