@@ -233,7 +233,13 @@ ROWS = (
     _memory("memory of a further node", _a_node, most_rounds=3),
     _memory("memory of an actor", _an_actor),
     _memory("memory, 100,000 tasks done: all processes of a session", _after, most_rounds=3),
-    _memory("memory of a queued task, of a million", _queued, unit="B", peers=False, most_rounds=3),
+    _memory(
+        "memory of the driver for each of a million queued tasks",
+        _queued,
+        unit="B",
+        peers=False,
+        most_rounds=3,
+    ),
     _memory(
         "memory of a head with 10,000 jobs that wait", _head_with_jobs, peers=False, most_rounds=3
     ),

@@ -13,7 +13,9 @@ CLASSIC = ("fifo", "sjf", "srtf", "srsf", "tiresias")
 """
 
 PUBLISHED_POLICIES = ("srtf", "srsf", "tiresias")
-"""The policies with published figures, for the rules PUBLISHED."""
+"""The policies for which Muri's authors published figures. Runs that are compared with these
+figures use the rules `PUBLISHED`.
+"""
 
 _YAML = """\
 actions: "{actions}"

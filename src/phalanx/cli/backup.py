@@ -15,8 +15,9 @@ from phalanx.cli.times import moment
 Store = Annotated[
     list[str] | None,
     Option(
-        help="Store of the head, written as for `phalanx start --store`; may be repeated. "
-        "Default: the store of the configuration, or ~/.phalanx/store/HOSTNAME.db."
+        help="Store of the head: path of its file; may be repeated. A store in Redis or in memory "
+        "cannot be copied. Default: the store of the configuration, or "
+        "~/.phalanx/store/HOSTNAME.db."
     ),
 ]
 

@@ -110,12 +110,13 @@ def drain(
     ] = None,
     address: Address = None,
 ) -> None:
-    """Let nothing new start on a node; with --deadline, also end the work that runs there then.
+    """Let nothing new start on a node; with --deadline, also end the work that still runs there at
+    the deadline.
 
     Exit 3: no such node. Jobs that are ended at the deadline are queued again,
     and tasks are tried again elsewhere. With --at, jobs that could
     still run at that time do not start on the node. Without --deadline and --at,
-    the command has the effect of `phalanx cordon`.
+    the command has the effect of `phalanx cordon`, but `phalanx undrain` ends it.
     """
     node_id = find_node(address, node)
     if at is not None or length is not None:

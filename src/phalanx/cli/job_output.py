@@ -88,7 +88,7 @@ class _Reading(msgspec.Struct):
     """How far a member's output was printed."""
 
     attempt: int
-    """The number of the member's start whose output is printed, counted from 0."""
+    """The attempt of the member whose output is being printed. The first attempt is 0."""
     offset: int
     partial: list[bytes] = []
     """The beginning of a line whose end has not been read yet."""
@@ -173,7 +173,7 @@ class JobOutput:
     def _print_new(
         self, member: str, reading: _Reading, until: int, is_alone: bool, is_last: bool
     ) -> None:
-        """Print a member's new output, up to the output of its start number `until`."""
+        """Print a member's new output, up to the output of attempt `until`."""
         parts = 0
         while True:
             is_at_end = self._print_part(member, reading, is_alone)

@@ -61,8 +61,8 @@ def set_limits(
             metavar="LIMIT...",
             help="Limits as NAME=VALUE: running=2 (running jobs), waiting=100 (waiting jobs), "
             "gpus=4 (GPUs that running jobs hold), priority=10 (highest priority of a job), "
-            "time=1d (longest time limit of a job) or submits=5 (submissions per second). "
-            "NAME=none removes a limit.",
+            "time=1d (longest time limit of a job; jobs without a limit get it) or submits=5 "
+            "(submissions per second). NAME=none removes a limit.",
         ),
     ],
     address: Address = None,

@@ -17,7 +17,10 @@ from phalanx.cli.reach import USAGE, fail
 def logs(
     name: Annotated[
         str | None,
-        Argument(help="Name of a job, or of one member: JOB.MEMBER, such as train.worker-0."),
+        Argument(
+            help="Name of a job, of an array task (NAME[7]), or of one member: JOB.MEMBER, such as "
+            "train.worker-0."
+        ),
     ] = None,
     head: Annotated[bool, Option("--head", help="Print the log of the head process.")] = False,
     node: Annotated[

@@ -35,8 +35,8 @@ Time = Annotated[
         "-t",
         rich_help_panel=panels.TIME,
         help="Time limit of the job, counted from each start: 2h30m, 90s, 1-12:00 "
-        "(days-hours:minutes) or 90 (minutes). Default: the default limit of the queue, if it has "
-        "one.",
+        "(days-hours:minutes) or 90 (minutes). Default: the default limit of the queue, "
+        "or else its longest limit, if it has one.",
     ),
 ]
 Quiet = Annotated[

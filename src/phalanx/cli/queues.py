@@ -32,7 +32,8 @@ Weight = Annotated[
         "-w",
         min=1,
         help="Weight of the queue among the queues of its parent: a queue with weight 2 gets "
-        "twice the resources of a queue with weight 1. New queues have weight 1.",
+        "twice the resources of a queue with weight 1. Only queues with work count, and only "
+        "resources that --deserved does not name. New queues have weight 1.",
     ),
 ]
 Priority = Annotated[
@@ -79,7 +80,8 @@ MaxTime = Annotated[
     str | None,
     Option(
         help="Longest time limit that a job may have: 2h30m, 90s, 1-12:00 (1 day and 12 "
-        "hours), 90 (minutes) or `none`. The longest times of all queues above apply, too."
+        "hours), 90 (minutes) or `none`. A job without a limit gets this one. The longest times "
+        "of all queues above apply, too."
     ),
 ]
 IdleGpus = Annotated[
@@ -96,7 +98,8 @@ Submit = Annotated[
         help="People who may submit to the queue, separated by commas: alice, @ml (a group), "
         "token:ci or * (everybody). If queues above this queue have lists, these must name the "
         "people, too. '' removes the list. If neither this queue nor a queue above it has a "
-        "list, everybody may submit; in a shared cluster, nobody may."
+        "list, everybody may submit; in a shared cluster, only operators, admins and the people "
+        "of --admin may."
     ),
 ]
 Admin = Annotated[
@@ -262,14 +265,14 @@ def get(name: Name, output: Output = "", address: Address = None, json: Json = F
 
 @app.command("open")
 def open_queue(name: Name, address: Address = None) -> None:
-    """Open a closed queue, so that it takes new work again."""
+    """Open a closed queue, and the queues below that were closed with it, to new work."""
     ask(address, OpenQueue(name))
     say(f"queue {name} is open")
 
 
 @app.command()
 def close(name: Name, address: Address = None) -> None:
-    """Close a queue to new work. Work that is already in the queue goes on."""
+    """Close a queue, and the queues below it, to new work. Work that is already there goes on."""
     row = ask(address, CloseQueue(name))
     say(f"queue {name} is {row.state.lower()}")
 

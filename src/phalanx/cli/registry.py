@@ -104,7 +104,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "devices": Entry("devices:devices", "List GPUs with their health, use and holders."),
         "hypernodes": Entry("jobs:hypernodes", "List the network topology of the nodes."),
         "drain": Entry(
-            "cluster:drain", "Keep new work away from a node, and end its work with --deadline."
+            "cluster:drain", "Keep new work away from a node; with --deadline, also end its work."
         ),
         "undrain": Entry("cluster:undrain", "Let a drained node take work again."),
         "cordon": Entry("cordons:cordon", "Keep new work away from a node or a GPU."),

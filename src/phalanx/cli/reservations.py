@@ -132,7 +132,7 @@ def reserve(
 
     Only jobs that name the reservation (`phalanx run --reservation`) run in it.
     With --user or --queue, only jobs of these users or queues may name it. Other
-    jobs start on the reserved nodes only if they end before the reservation
+    jobs use what is reserved only if their time limit ends before the reservation
     begins.
     """
     given: dict[str, Any] = {

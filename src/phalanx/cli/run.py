@@ -108,11 +108,11 @@ def run(
         Option(
             rich_help_panel=panels.TIME,
             help="Warning signal that members get before their time ends (by --time, "
-            "--deadline or the end of their reservation) and at preemption, as "
-            "[B:]NAME\\[@SECONDS]. USR1@300 sends SIGUSR1 300 seconds before; without @SECONDS, "
-            "60 seconds before. By default, all processes of a member get the signal, except the "
-            "member's command if the command is a shell. With B:, only the command gets the "
-            "signal.",
+            "--deadline or the end of their reservation), as [B:]NAME\\[@SECONDS]. USR1@300 sends "
+            "SIGUSR1 300 seconds before; without @SECONDS, 60 seconds before. When a job is "
+            "preempted, the signal comes immediately, and SIGTERM after half of --grace. By "
+            "default, all processes of a member get the signal, except the member's command if "
+            "the command is a shell. With B:, only the command gets the signal.",
         ),
     ] = None,
     requeue: Annotated[
@@ -266,10 +266,10 @@ def run(
 ) -> None:
     """Run a command as a job, print its output, and exit with the job's exit code.
 
-    If members fail, the exit code is that of the first failed member in the order
-    of ranks. The exit code is 124 if a
-    time limit or a deadline ended the job. For example: `phalanx run
-    --gang 4 --gpus 1 --queue q -- python train.py`
+    With --array, no output is printed. If members fail, the exit code is that of
+    the first failed member in the order of ranks. The exit code is 124 if a time
+    limit, a deadline or the end of a reservation ended the job. For example:
+    `phalanx run --gang 4 --gpus 1 --queue q -- python train.py`
     """
     from phalanx.api.job import Job
     from phalanx.api.new_manifests import job_manifest, new_request

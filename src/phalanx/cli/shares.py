@@ -40,10 +40,11 @@ def shares(
 
     USE is in billing units × hours (unit-h), and older use counts less. HOLDS is
     in billing units. By default, a CPU counts as 1 billing unit and a GPU as 16;
-    of the two amounts of a job, the larger one counts. LEVEL is a user's
+    a job counts as its CPUs or its GPUs, whichever is more units. LEVEL is a user's
     fraction of all shares, divided by the user's fraction of all use. A LEVEL
     above 1 means that the user has used less than the user's share. RANK orders
-    the users: the jobs of the user with the largest RANK start first.
+    the users: among jobs of the same priority, those of the user with
+    the largest RANK start first.
     """
     rows = ask(address, GetShares(queue))
     if json:
@@ -67,7 +68,9 @@ def set_shares(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Set users' shares in a queue. Jobs of users with 0 shares start after all other jobs."""
+    """Set users' shares in a queue. Jobs of users with 0 shares start after all other jobs of the
+    same priority.
+    """
     rows = ask(address, SetShares(queue, dict(map(_share, users))))
     if json:
         echo(rows_json(rows))
@@ -94,7 +97,7 @@ def priority(
 
     Jobs are ordered by PRIORITY, then by RANK, then by age. If the scheduler's
     configuration (phalanx scheduler show) has the plugin multifactor, TOTAL takes
-    the place of RANK. The other columns show how that number came about.
+    the place of RANK. The other columns show from what RANK or TOTAL was computed.
     """
     from phalanx.cli.snapshots import one_snapshot
     from phalanx.scheduler.cycle.waiting import waiting_groups

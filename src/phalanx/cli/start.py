@@ -73,8 +73,8 @@ def start(
         Option(
             rich_help_panel=panels.HEAD,
             help="Address of another head that uses the same store, as HOST:PORT. This head waits "
-            "while the other head serves, and takes over when the other head is gone. May be "
-            "repeated.",
+            "while the other head serves, and takes over when the other head is gone. Needs a "
+            "store in a server, such as redis://HOST:PORT. May be repeated.",
         ),
     ] = None,
     accept_loss: Annotated[
@@ -99,8 +99,9 @@ def start(
         Option(
             rich_help_panel=panels.HEAD,
             help="Limit after which the head counts a silent node as dead, as NAME=NUMBER. A node "
-            "may be silent for misses=5 times period_s=3 seconds, for joining_s=5 more seconds if "
-            "it has just joined, and for restored_s=30 more seconds after a restart of the head. "
+            "may be silent for 15 seconds, which is the product of misses=5 and period_s=3; for "
+            "joining_s=5 more seconds if it has just joined; and for restored_s=30 more seconds "
+            "after a restart of the head. "
             "After its connection has ended, a node must come back within reconnect_s=2 seconds "
             "or, if it runs commands of jobs, restart_s=60 seconds. These numbers are the "
             "defaults. May be repeated.",
@@ -275,7 +276,8 @@ def start(
         Option(
             "--system",
             rich_help_panel=panels.NODE,
-            help="Run each job under the account of its submitter. The program "
+            help="Run each job under the account of its submitter. Not as root; with --head, "
+            "needs --shared. The program "
             "phalanx-launch, which has root's rights, must be installed (`phalanx install "
             "--system --launch --apply`); see docs/howto/people.md.",
         ),

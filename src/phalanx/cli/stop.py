@@ -24,7 +24,12 @@ def stop(
         ),
     ] = False,
     forget: Annotated[
-        bool, Option("--forget", help="Also delete the head's queues, jobs, history and audit log.")
+        bool,
+        Option(
+            "--forget",
+            help="Also delete the head's queues, jobs, history and audit log, if they are in the "
+            "default store (~/.phalanx/store/HOSTNAME.db).",
+        ),
     ] = False,
     yes: Annotated[
         bool, Option("--yes", "-y", help="With --forget: delete without asking.")

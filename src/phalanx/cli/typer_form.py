@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -56,8 +57,12 @@ def _for_help(parameter: Any) -> Any:
         return shown
     shown.min = shown.max = None
     kind = getattr(getattr(shown, "type_descriptor", None), "annotation", int)
-    if is_option and isinstance(kind, type):
-        shown.metavar = f"<{kind.__name__}>"
+    if isinstance(kind, type):
+        if is_option:
+            shown.metavar = f"<{kind.__name__}>"
+        else:
+            shown.type = copy.copy(shown.type)
+            shown.type.name = kind.__name__
     if most is not None:
         shown.help = f"{shown.help} \\[range: {least}-{most}]"
     elif least is not None and least > 0:
@@ -105,12 +110,18 @@ def typer_form(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*given, **named)
 
     run.__annotations__ = forms
+    run.__doc__ = _filled(function.__doc__ or "")
     parameters = [
         one.replace(annotation=forms.get(name, one.annotation))
         for name, one in signature.parameters.items()
     ]
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return run
+
+
+def _filled(text: str) -> str:
+    """Return a docstring with each paragraph in one line, so that the help fits any width."""
+    return "\n\n".join(" ".join(one.split()) for one in re.split(r"\n\s*\n", text))
 
 
 def _takes_all_words(hint: Any) -> bool:
@@ -121,7 +132,7 @@ def _with_context(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(context: typer.Context) -> Any:
         return function(context.args)
 
-    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    run.__name__, run.__doc__ = function.__name__, _filled(function.__doc__ or "")
     run.__annotations__ = {"context": typer.Context}
     return run
 

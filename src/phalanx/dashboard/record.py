@@ -133,7 +133,9 @@ def _youngest(snapshot: ClusterSnapshot) -> list[JobInfo]:
 
 
 KnownJobs = dict[str, tuple[JobInfo, Answer]]
-"""The recorded jobs by NAMESPACE/NAME: the row of each job, and the answer for this row."""
+"""The recorded jobs by NAMESPACE/NAME: the row of each job, and the head's answer to `GetJob` when
+the job had this row.
+"""
 
 
 def recorded(

@@ -48,8 +48,9 @@ class Leases(Protocol):
         ...
 
     def dispatch_in(self, room: bytes | None, now: float) -> None:
-        """Dispatch demands: those of the group `room`, because its bundles were added or removed,
-        or with None those outside of groups, because bundles became free.
+        """Dispatch waiting demands. `room`: the group whose demands are dispatched, after its
+        bundles were added or removed; None for the demands outside of groups, after bundles became
+        free.
         """
         ...
 

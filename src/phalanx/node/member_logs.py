@@ -90,8 +90,8 @@ class MemberLogs:
         self._processes.signal(member.running, self._followed.go_on(member.log))
 
     def _bound(self, log: str) -> None:
-        """Drop the oldest part of a log that is too large. Output that a command has not read
-        stays.
+        """Drop the oldest part of a log that is too large, but keep the output that a follower of
+        the log, such as `phalanx run`, has not read yet.
         """
         self._files.shorten(log, self._followed.read_to(log))
 

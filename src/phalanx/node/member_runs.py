@@ -117,7 +117,7 @@ class MemberRuns:
         self._runs[order.group, order.index].waiting.appendleft(order)
 
     def ended(self, order: StartMember, log: str, used: Used, now: float) -> None:
-        """Collect the end of a task that ended well."""
+        """Note that a task has succeeded. The next report (`flushed`) tells the head."""
         run = self._runs[order.group, order.index]
         if not run.ended:
             run.log = log

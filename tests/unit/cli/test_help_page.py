@@ -39,7 +39,9 @@ def of_typer():
 
 
 def without_types(page):
-    """Return a page without the kinds of options, which versions of Typer write differently."""
+    """Return a help page without the types of its options, such as `<bool>`. Versions of Typer
+    write these types differently.
+    """
     head, _, panels = page.partition("─ Run work")
     assert panels
     return " ".join(re.sub(r"<bool>|[│╭╮╰╯─]", " ", head).split()), panels

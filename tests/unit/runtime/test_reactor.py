@@ -149,8 +149,8 @@ def test_the_background_thread_handles_what_nobody_waits_for():
 
 
 def test_who_was_not_quick_enough_to_take_over_follows_who_was():
-    """The second thread sees the background thread lead, but the first one takes over before it, so
-    the second one must follow the first.
+    """The second thread sees that the background thread leads, and wants to take over from it. The
+    first thread is quicker, so the second thread must follow the first thread.
     """
     loop = Loop(background=True)
     reactor: Any = loop.reactor

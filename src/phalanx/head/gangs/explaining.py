@@ -253,8 +253,9 @@ class Explanations:
             before += registry.lines.of_higher_priority(gang)
         # A gang that cycles consider comes before all gangs of its priority that they do not
         # consider, even if it came later.
-        late = (_place(one, is_by_priority) for one in looked_at)
-        return 1 + before + sum(one[0] == mine[0] and one >= mine for one in late)
+        places = (_place(one, is_by_priority) for one in looked_at)
+        later = sum(place[0] == mine[0] and place >= mine for place in places)
+        return 1 + before + later
 
     def _positions(self, is_by_priority: bool, order: Mapping[str, int]) -> dict[str, int]:
         """Return the positions of all waiting gangs. `order`: positions among the gangs that cycles

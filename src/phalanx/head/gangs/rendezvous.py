@@ -55,7 +55,7 @@ class Rendezvous:
             gang.port_count,
             self._first_port,
             self._rng,
-            before=gang.ports,
+            earlier=gang.ports,
             used=self,
         )
         if picked is None:

@@ -45,8 +45,8 @@ class ApplyManifests(Request[list[AppliedInfo]]):
 
     manifests: list[Manifest]
     id: bytes = b""
-    """The id of this request; "" if a repeated object is to count as a new object with the same
-    name.
+    """The id of this request. Without an id, a repeated request creates its objects again, under
+    names that may be taken.
 
     Nodes repeat a request that a head did not answer. By the id, the next head recognizes a job,
     flow or cron job that the earlier head created before it could answer.

@@ -76,7 +76,9 @@ def _report_to(show: Callable[[str], None]) -> Callable[[str], None]:
 
 
 class Runtime:
-    """The part of a session that runs in this process."""
+    """The runtime of this process, which is a driver or a worker: its owner, and the owner's
+    sockets and shared memory.
+    """
 
     def __init__(
         self,

@@ -3,10 +3,11 @@
 The head permits each connection beforehand (`Admit`). A client names the socket of its driver in 16
 bytes. The gateway dials the driver's node as another node would, answers with one byte, a `Status`,
 and then carries the bytes between client and driver. The driver does not know the tokens of people,
-so the gateway checks the client's token. The head's permission is for this token.
+so the gateway checks the client's token: the permission names the one token that may use it.
 
-The job of a driver may have made a cluster of its own. Then the permission has the token of that
-cluster, and the gateway dials the head of that cluster, beside which the driver waits.
+The job of a driver may have made a cluster of its own. Then the permission also carries that
+cluster's token, with which the gateway dials the head of that cluster. The driver waits beside this
+head.
 """
 
 from __future__ import annotations

@@ -136,21 +136,21 @@ def settle_ports(
     first: int,
     rng: RandomSource,
     *,
-    before: Sequence[int] = (),
+    earlier: Sequence[int] = (),
     used: Container[int] = (),
 ) -> list[int] | None:
     """Return `count` ports that are free on all nodes of the tasks; None if the nodes have too few
     ports in common.
 
     `chosen`: the ports that may be used, for each of these nodes. `everywhere`: the ports that each
-    node of the cluster offers. Ports in `before` are preferred. Next are ports that all nodes of
-    the cluster offer, because the tasks can move to any node with them. Other ports that the chosen
-    nodes have in common come last. Source: SelectionManager of OpenPAI (reused ports, then two
-    rounds). `first` and `used`: as for `pick_ports`.
+    node of the cluster offers. `earlier`: the ports that the gang had before. These are preferred.
+    Next are ports that all nodes of the cluster offer, because the tasks can move to any node with
+    them. Other ports that the chosen nodes have in common come last. Source: SelectionManager of
+    OpenPAI (reused ports, then two rounds). `first` and `used`: as for `pick_ports`.
     """
     common = common_ports(chosen)
-    if len(before) == count and all(port in common and port not in used for port in before):
-        return list(before)
+    if len(earlier) == count and all(port in common and port not in used for port in earlier):
+        return list(earlier)
     picked = pick_ports(common & common_ports(everywhere), count, first, rng, used)
     return picked if picked is not None else pick_ports(common, count, first, rng, used)
 

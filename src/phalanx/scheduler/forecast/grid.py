@@ -3,8 +3,8 @@ apart later.
 
 Slurm's backfill groups the ends of running work in steps that double, too. Here the times are
 multiples of powers of two since the epoch, and a step is at most 1/32 of the time from now. So a
-later grid includes all later times of an earlier grid, and a time that was rounded up once is not
-rounded up again.
+grid that is made later still has all times of an older grid that lie ahead, and a time that was
+rounded up once is not rounded up again.
 """
 
 from __future__ import annotations

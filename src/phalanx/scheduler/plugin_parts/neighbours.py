@@ -56,6 +56,7 @@ class Neighbours:
     # -- filters --------------------------------------------------------------------------------
 
     def required_changes(self, _: EquivalenceClass) -> int:
+        """Return which placements change the result of the required terms (see `rows.NEVER`)."""
         return ALWAYS
 
     def near(self, rows: Rows, ask: Ask) -> Flags:
@@ -125,6 +126,7 @@ class Neighbours:
     # -- spread -----------------------------------------------------------------------------------
 
     def spread_changes(self, eq_class: EquivalenceClass) -> int:
+        """Return which placements change the result for spreading (see `rows.NEVER`)."""
         return ALWAYS if eq_class.shape.spread else NEVER
 
     def spread_labelled(self, rows: Rows, ask: Ask) -> Flags:
@@ -188,6 +190,7 @@ class Neighbours:
     # -- wishes ---------------------------------------------------------------------------------
 
     def affinity_changes(self, _: EquivalenceClass) -> int:
+        """Return which placements change the score for affinity (see `rows.NEVER`)."""
         return ALWAYS if self._any_preferred else NEVER
 
     def affinity(self, rows: Rows, ask: Ask) -> Vector:

@@ -111,7 +111,7 @@ SETTLED = [
 @pytest.mark.parametrize(("everywhere", "chosen", "before", "within"), SETTLED)
 def test_settled_ports(everywhere: str, chosen: str, before: list[int], within: str | None) -> None:
     nodes, kept = ([parse_ports(one) for one in x.split(";")] for x in (everywhere, chosen))
-    found = settle_ports(nodes, kept, 2, 0, random.Random(1), before=before)
+    found = settle_ports(nodes, kept, 2, 0, random.Random(1), earlier=before)
     if within is None:
         assert found is None
     else:
@@ -120,7 +120,7 @@ def test_settled_ports(everywhere: str, chosen: str, before: list[int], within: 
 
 def test_settled_ports_are_not_used_by_others() -> None:
     free = parse_ports("5-9")
-    found = settle_ports([free], [free], 2, 0, random.Random(1), before=[5, 6], used={5, 7, 8})
+    found = settle_ports([free], [free], 2, 0, random.Random(1), earlier=[5, 6], used={5, 7, 8})
     assert found == [6, 9]
 
 
