@@ -121,7 +121,7 @@ def _select(
         asked.dyn_ports,
         settings.min_dynamic_port,
         random.Random(0),
-        before=reused,
+        earlier=reused,
     )
     if dynamic is None:
         kept, dynamic = [], []
