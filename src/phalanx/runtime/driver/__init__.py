@@ -1,3 +1,3 @@
-"""The part of a driver or worker that submits work, owns and lends objects, and waits for them. Any
-thread may use it.
+"""The code of a driver or worker that submits work, owns and lends objects, and waits for objects.
+Any thread may use it.
 """

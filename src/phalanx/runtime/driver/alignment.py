@@ -7,19 +7,19 @@ from __future__ import annotations
 import ctypes
 
 ALIGN_BYTES = 64
-"""The alignment in bytes, which files of shared memory have, too. A cache line and the widest
-vector have this size.
+"""An aligned buffer begins at a multiple of this number of bytes. Files of shared memory are
+aligned in the same way. A cache line and the widest vector have this size.
 """
 
 ALIGN_FROM_BYTES = 4096
-"""The size in bytes from which a buffer is copied to an aligned place. For a smaller buffer, the
+"""The smallest size in bytes of a buffer that is aligned, by copying it. For a smaller buffer, the
 copy would cost more than the alignment saves.
 """
 
 
 def aligned(buffer: bytes) -> bytes | memoryview:
-    """Return the buffer read-only. If it is large, the returned buffer begins at a multiple of
-    ALIGN_BYTES.
+    """Return the buffer unchanged if it is small. Otherwise, return a read-only copy that begins at
+    a multiple of ALIGN_BYTES.
     """
     size = len(buffer)
     if size < ALIGN_FROM_BYTES:

@@ -19,14 +19,14 @@ ends).
 
 
 TOGETHER_BYTES = 1 << 14
-"""The largest size in bytes of the arguments of a call that shares a message with other calls."""
+"""Calls whose arguments have at most this size in bytes may be sent together in one message."""
 
 
 def shareable(
     payload: Payload, inputs: list[ObjectRef[Any]] | None, pins: list[Any] | None
 ) -> bytes | None:
-    """Return packed arguments that may share a message with those of other calls; None if they
-    contain references or are large.
+    """Return the packed arguments of a call as bytes if the call may be sent in one message with
+    other calls. Return None if the arguments contain references or are large.
     """
     if inputs is None and pins is None and isinstance(payload, bytes):
         return payload if len(payload) <= TOGETHER_BYTES else None
@@ -36,9 +36,10 @@ def shareable(
 def pack_arguments(
     pack: Callable[[Any], PackedValue], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Packed:
-    """Pack the arguments of a call of `name`. `pack` makes a payload of a value.
+    """Pack the arguments of a call. `name`: the name of the called function, for errors. `pack`:
+    the function that makes a payload of a value.
 
-    Raises TypeError that names the piece that cannot be pickled.
+    Raises NotPicklableError, which names the part of the arguments that cannot be pickled.
     """
     spans = tracing.active
     kwargs = kwargs if spans is None else spans.submitted(name, kwargs)

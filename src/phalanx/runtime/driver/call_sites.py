@@ -16,23 +16,25 @@ VARIABLES = (
     "RAY_record_ref_creation_sites",
     "RAY_record_task_actor_creation_sites",
 )
-"""The variables that turn recording on. Any value does, except 0 and "". The first name is
-Phalanx's; the others are Ray's.
+"""The environment variables that turn on the recording of call sites. Any value does, except 0 and
+"". The first name is Phalanx's; the others are Ray's.
 """
 FRAMES = 3
-"""The number of the program's frames that are recorded, from the innermost one outwards."""
+"""The number of the program's frames that are recorded for each call site, from the innermost one
+outwards.
+"""
 _PACKAGE = str(Path(__file__).resolve().parents[2]) + os.sep
 """The folder of this package. Frames in its files do not belong to the program."""
 
 
 def are_recorded() -> bool:
-    """Whether the environment turns recording on."""
+    """Whether the environment turns on the recording of call sites."""
     return any(os.environ.get(name, "0") not in ("", "0") for name in VARIABLES)
 
 
 def place_of(how: str) -> str:
-    """Return, as text, the current place in the program's code. `how`: the kind of call that the
-    program makes there.
+    """Return, as text, the place in the program's code that is running now. `how`: the kind of call
+    that the program makes there, for example "actor call".
     """
     frame: Any = sys._getframe(1)
     places = [f"({how})"]

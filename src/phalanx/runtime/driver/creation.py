@@ -65,10 +65,11 @@ class ActorMaker:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> EmbeddedHandle[Any]:
-        """Create an actor and return its handle. If an actor of that name exists and may be used,
-        return the handle of that actor.
+        """Create an actor and return its handle.
 
-        Raises ActorAlreadyExistsError.
+        If the options contain `get_if_exists`, and an actor of that name exists already, return the
+        handle of that actor. Raises ActorAlreadyExistsError if the name is taken and
+        `get_if_exists` is not given.
         """
         name = definition.name
         key, data = _record(definition)
@@ -143,7 +144,10 @@ class ActorMaker:
         shape: ActorShape,
         ref: ObjectRef[Any] | None,
     ) -> EmbeddedHandle[Any]:
-        """Register a named actor before its handle exists, because the name may be taken."""
+        """Register a named actor with the head, and wait for the answer before a handle is made,
+        because the name may be taken. Returns the handle of the new actor or, with `get_if_exists`,
+        of the actor that has the name already.
+        """
         for waiting in inputs or ():
             self._waiting.wait_for(waiting)
         with self._lock:
@@ -174,7 +178,7 @@ class InBundle:
         self._wire = wire
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """Return the bundle of the gang in the form that the node reads."""
+        """Return the actor's bundle of the gang, in the form that the node reads."""
         return self._wire
 
 

@@ -174,7 +174,7 @@ class RuntimeEngine:
         job: JobOptions,
         output: Output,
     ) -> RuntimeEngine:
-        """Return a driver's engine, which uses the node at the other end of the connection `node`.
+        """Return the engine of a driver. `node`: the connection to the node that the engine uses.
 
         `own`: the node that ends together with this driver, if any. Raises SystemFailureError.
         """
@@ -262,7 +262,9 @@ class RuntimeEngine:
     def wait(
         self, refs: Sequence[Any], count: int, timeout_s: float | None, fetch: bool
     ) -> tuple[list[Any], list[Any]]:
-        """Split references and generators into (ready, not ready)."""
+        """Wait until `count` of these references and generators are ready, or the time is up.
+        Returns two lists: those that are ready, and the others.
+        """
         if set(map(type, refs)) == {ObjectRef}:
             return self._waiting.wait_some(list(refs), count, timeout_s, fetch)
         items = [r.peek() if isinstance(r, ObjectRefGenerator) else r for r in refs]
@@ -285,7 +287,9 @@ class RuntimeEngine:
     def cancel(
         self, ref: ObjectRef[Any] | ObjectRefGenerator[Any], force: bool, recursive: bool
     ) -> None:
-        """Ask the owner of a reference or generator to cancel its task."""
+        """Cancel the task that makes this object or fills this generator. If another process owns
+        the object, ask that process to cancel the task.
+        """
         runtime, owner = self.runtime, self.runtime.owner
         if isinstance(ref, ObjectRefGenerator):
             ref = ref.completed()
@@ -303,7 +307,9 @@ class RuntimeEngine:
         runtime.flush()
 
     def withdraw(self, ref: ObjectRef[Any]) -> bool:
-        """Take a task back if no worker has it. Returns whether it was taken back."""
+        """Take back the task that makes this object, if no worker has the task yet. Returns whether
+        the task was taken back.
+        """
         with self.runtime.hooks.lock_without_callbacks():
             taken_back = self.runtime.owner.cancelling.withdraw(ref._number)
         self.runtime.flush()
@@ -375,7 +381,9 @@ class RuntimeEngine:
         return group, self._requests.ask_async(request)
 
     def group_ready(self, group: GroupId) -> None:
-        """Return None: with this engine, a task in the group shows whether the group is created."""
+        """Return None, so that the caller starts a task in the group: once the task runs, the group
+        is created.
+        """
         return
 
     def new_gang(self) -> GangId:
@@ -395,7 +403,7 @@ class RuntimeEngine:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> list[Any]:
-        """Submit tasks for the gang's places. Returns a reference for each member."""
+        """Submit one task for each member of the gang. Returns a reference for each member."""
         return self._submitter.start_gang(definition, options, group, members, least, args, kwargs)
 
     def gang_actors(
@@ -421,7 +429,9 @@ class RuntimeEngine:
     def why_pending(
         self, what: ObjectRef[Any] | EmbeddedHandle[Any]
     ) -> Request[Explanation] | None:
-        """Return the request that asks why an actor, or a reference's task, waits."""
+        """Return the request that asks why an actor waits, or why the task that makes an object
+        waits. Return None if no task of this process waits for the object.
+        """
         if isinstance(what, EmbeddedHandle):
             return ExplainActor(what._client.actor.hex())
         return self._submitter.why_pending(what)
@@ -451,7 +461,9 @@ class RuntimeEngine:
         return self.ask(ListNamedActors(namespace))
 
     def group_created(self, group: GroupId) -> Asked[bool]:
-        """Return an answer that arrives once the group or gang has its places, or is removed."""
+        """Return the pending answer to the question whether the group or gang has its places. The
+        answer arrives once it has them, or once it is removed.
+        """
         return self._requests.ask_async(WaitGroup(group))
 
     def remove_group(self, group: GroupId) -> Asked[None]:
@@ -498,8 +510,8 @@ class RuntimeEngine:
         return [] if lease is None else visible_ids("GPU", lease.devices)
 
     def timeline(self) -> list[dict[str, Any]]:
-        """Return the finished tasks of this process, and those of its workers that the node
-        knows.
+        """Return the finished tasks that this process submitted, and the finished tasks that this
+        node knows from its workers.
         """
         runs = [*self.runtime.owner.journal.runs(), *self.ask(ListRuns())]
         return [trace_event(run) for run in runs if run.worker]
@@ -531,8 +543,8 @@ def adopt_runtime(runtime: Runtime, job: JobSettings, actor: Callable[[], OwnAct
 
 
 def _leave_behind() -> None:
-    """Remove the engine in a forked child, which must not send or end anything in its parent's
-    name.
+    """Remove the engine in a forked child. The child must not send messages or end a node in the
+    name of its parent.
     """
     engine = current()
     if isinstance(engine, RuntimeEngine):

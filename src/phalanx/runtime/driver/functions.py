@@ -54,8 +54,8 @@ class BoundFunction:
         self._options = options
         self._template = submitter.template(definition, options)
         self._captured: dict[GroupId, Template] = {}
-        """Templates by placement group. They are for calls by tasks that pass their own placement
-        group on.
+        """The templates for calls by tasks that pass their own placement group on, by placement
+        group.
         """
         self._goes_in_bursts = self._template.goes_in_bursts
 
@@ -101,7 +101,7 @@ class BoundFunction:
         return None if returns == 0 else list(refs)
 
     def _in_group(self, group: GroupId) -> Template:
-        """Return the template for calls by a task of `group` that passes its placement group on."""
+        """Return the template for calls by a task that passes its placement group `group` on."""
         found = self._captured.get(group)
         if found is None:
             found = self._submitter.template(self._definition, self._options, group)
@@ -124,7 +124,9 @@ class Submitter:
         kick: Callable[[], None],
         flush: Callable[[], None],
     ) -> None:
-        """`kick` makes a thread send posted messages soon; `flush` sends them itself."""
+        """`kick` makes some thread send posted messages soon; `flush` sends them in the calling
+        thread.
+        """
         self.me = me
         self.lock = lock
         self.tasks = tasks
@@ -181,8 +183,8 @@ class Submitter:
         return [task.refs[0] if len(task.refs) == 1 else list(task.refs) for task in tasks]
 
     def why_pending(self, ref: ObjectRef[Any]) -> Request[Explanation] | None:
-        """Return the request that asks why a reference's task waits; None if the task does not wait
-        in this process.
+        """Return the request that asks why the task or gang behind a reference waits. Return None
+        if no task of this process waits for the object.
         """
         with self.lock:
             group = self._gangs.group_of(ref)

@@ -125,7 +125,9 @@ class EmbeddedMethod(ActorMethod):
         return _rebuild_method, (handle, self._name, self._options)
 
     def _settle(self) -> CallOptions:
-        """Return the options of the calls of this method, from the method and its class."""
+        """Return the options that apply to all calls of this method. They come from `options()`,
+        then from the method, then from its class.
+        """
         shape, whole, options = self._shape, self._whole, self._options or {}
         returns = options.get("num_returns")
         retries = shape.max_task_retries
@@ -146,14 +148,14 @@ class EmbeddedMethod(ActorMethod):
 
 
 class DecoratedMethod(EmbeddedMethod):
-    """A method whose class wraps the method's `remote`. The wrapper takes a function of (args,
-    kwargs), and returns another one.
+    """A method for which the actor's class gives a decorator. The decorator takes a function of
+    (args, kwargs) that submits a call, and returns another such function.
     """
 
     __slots__ = ()
 
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Submit a call of the method through the class's wrapper."""
+        """Submit a call of the method through the decorator."""
         decorate = pickle.loads(self._whole.decorators[self._name])  # noqa: S301  (from its owner)
         call = super().remote
         return decorate(lambda args, kwargs: call(*args, **kwargs))(args, kwargs)
@@ -236,7 +238,7 @@ class Caller:
         hooks: ReferenceHooks,
         kick: Callable[[], None],
     ) -> None:
-        """`kick` makes posted messages leave soon."""
+        """`kick` makes some thread send posted messages soon."""
         self.kick = kick
         self.me = me
         self.lock = lock

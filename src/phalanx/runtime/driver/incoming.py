@@ -72,8 +72,8 @@ class Incoming:
         on_other: Callable[[Connection, Message], None],
         drop: Callable[[Connection], None],
     ) -> None:
-        """`on_other` gets the messages that are neither for the owner nor for an executor. `drop`
-        ends a connection with the same effects as if the other side had ended it.
+        """`on_other`: handles the messages that are neither for the owner nor for an executor.
+        `drop`: ends a connection, with the same effects as if the other side had ended it.
         """
         self._owner = owner
         self._node = node

@@ -43,8 +43,8 @@ def interruptible(function: F) -> F:
 
 
 def in_runtime(frame: FrameType | None) -> bool:
-    """Return whether the thread that runs `frame` is in code of Phalanx. An exception there would
-    leave the code's work half done.
+    """Whether the innermost code of the thread that runs `frame` belongs to the runtime's own work,
+    which an exception would leave half done.
     """
     while frame is not None:
         if frame.f_code in _interruptible:
@@ -110,8 +110,8 @@ def end_by_exit() -> None:
 
 
 def end_by_signal() -> None:
-    """Give SIGTERM its default effect again, if `end_by_exit` has changed it. A program that is no
-    longer a driver calls this, and so does a forked child of a driver.
+    """Give SIGTERM its default effect again, if `end_by_exit` has changed it. This is for a program
+    that is no longer a driver, and for a forked child of a driver.
     """
     if (
         _handler_of(signal.SIGTERM) is _on_termination

@@ -117,8 +117,8 @@ class JobSettings:
         return key in self._images
 
     def _note_image(self, key: bytes, software: Environment) -> None:
-        """Note that an environment has an image. Raises RuntimeEnvSetupError if no node can run
-        it.
+        """Note that work in this environment runs in an image, if the environment has one. Raises
+        RuntimeEnvSetupError if no node has a tool that can run images.
         """
         if software.tool != IMAGE:
             return

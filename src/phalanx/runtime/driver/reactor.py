@@ -39,7 +39,9 @@ interruptible(AdaptiveSpin.poll)
 
 
 class Waiter:
-    """The wait of one thread. Whichever thread completes the last awaited object sets `done`."""
+    """One thread's wait for some objects. Whichever thread completes the last of these objects sets
+    `done`.
+    """
 
     __slots__ = ("done", "event", "fail_fast", "needed")
 

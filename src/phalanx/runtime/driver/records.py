@@ -29,7 +29,7 @@ def trace_event(run: Run) -> dict[str, Any]:
 
 
 def executed_elsewhere(run: Run, owner: bytes) -> dict[str, Any]:
-    """Return the event of a task that ran on a node other than that of `owner`."""
+    """Return the event that says that a task of `owner` ran on another node."""
     event = Executed(
         at=run.ended,
         node=run.worker[:PREFIX_BYTES].hex(),

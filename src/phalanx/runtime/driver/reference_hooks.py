@@ -23,7 +23,7 @@ ALLOW_OUT_OF_BAND = "RAY_allow_out_of_band_object_ref_serialization"
 
 class ReferenceHooks:
     """The hooks, which user code may call on any thread. Each takes the lock that guards the
-    machines.
+    owner's machines.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ReferenceHooks:
         abandoned: deque[Stream],
         kick: Callable[[], None],
     ) -> None:
-        """`kick` makes posted messages leave soon."""
+        """`kick` makes some thread send posted messages soon."""
         self._lock = lock
         self._references = references
         self._objects = objects
@@ -48,10 +48,10 @@ class ReferenceHooks:
 
     @contextmanager
     def lock_without_callbacks(self) -> Iterator[None]:
-        """Hold the lock, on a thread of the user, for work that may complete objects.
+        """Hold the owner's lock in a thread of the user, for a change that may complete objects.
 
-        Callbacks run after the lock is released: a callback may send a request to the node, and the
-        answer needs a thread that takes the lock.
+        Callbacks of these objects run only after the lock is released. A callback may send a
+        request to the node, and whichever thread handles the answer needs the lock.
         """
         due: list[Callable[[], None]] = []
         with self._lock:
@@ -81,8 +81,9 @@ class ReferenceHooks:
         self._references.export(ref)
 
     def pin_forever(self, ref: ObjectRef[Any]) -> None:
-        """Keep the object forever, because its reference is pickled by hand. May raise
-        OutOfBandSerializationError.
+        """Keep the object forever, because the user's own code pickles its reference, so that
+        nobody can count the copies. Raises OutOfBandSerializationError if ALLOW_OUT_OF_BAND forbids
+        that.
         """
         if os.environ.get(ALLOW_OUT_OF_BAND, "1") == "0":
             raise OutOfBandSerializationError(

@@ -64,8 +64,8 @@ def _print_error(text: str) -> None:
 
 
 def _report_to(show: Callable[[str], None]) -> Callable[[str], None]:
-    """Return the function that gets the text of each failure that nobody has read. It calls `show`,
-    unless Ray's variable is set.
+    """Return the function that is called with the text of each failure that nobody has read. It
+    passes the text to `show`, unless Ray's variable IGNORE_UNHANDLED is set.
     """
 
     def report(text: str) -> None:

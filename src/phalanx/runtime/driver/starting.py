@@ -140,7 +140,8 @@ def _start_options(options: EngineOptions) -> StartOptions:
 
 
 def _settings_of_libraries(runtime_env: dict[str, Any] | None) -> dict[str, str]:
-    """Return the workers' variables that the dialect's libraries read when they are imported.
+    """Return the environment variables that the workers need for the libraries of the program's
+    dialect. These libraries read the variables when they are imported.
 
     The node imports these libraries once for all workers.
     """
@@ -160,7 +161,9 @@ def system_settings(given: dict[str, Any] | None) -> SystemSettings:
 
 
 def _overrides(what: str) -> dict[str, Any]:
-    """Return resources or labels that the dialect sets. They override those of the program."""
+    """Return the resources or the labels that the dialect sets. They replace the values that the
+    program gives. `what`: "resources" or "labels".
+    """
     spoken = dialect.current()
     return {} if spoken is None else spoken.overrides(what)
 
@@ -219,8 +222,9 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
 
 
 def head_to_visit(address: str | None, temp_dir: str | None = None) -> str | None:
-    """Return the address of the head to which a program with this `address` can only send requests.
-    Return None if the program has a node here, or starts one.
+    """Return the address of the head that a program with this `address` only visits: it sends
+    requests to the head, and has no node. Return None if the program has a node here, or starts
+    one.
 
     Raises ValueError for a malformed address.
     """
@@ -250,8 +254,10 @@ def head_to_visit(address: str | None, temp_dir: str | None = None) -> str | Non
 
 
 def _login(address: str | None) -> str | None:
-    """Return the name of the login for which an address stands, if there is one. A private cluster
-    of this program, and an address that the dialect finds, come before the current login.
+    """Return the name of the login that belongs to an address; None if there is none.
+
+    For no address or "auto", this is the current login. But a private cluster of this program, and
+    an address that the dialect finds, come before the current login.
     """
     if address in (None, "", "auto"):
         spoken = dialect.current()

@@ -103,7 +103,9 @@ def _conditions(selector: Mapping[str, str]) -> list[tuple[str, str, list[str]]]
 
 
 def encode_strategy(wire: Mapping[str, Any]) -> bytes:
-    """Return a strategy as bytes, which represent it in the key of a scheduling class."""
+    """Return a strategy as bytes. Equal strategies give equal bytes, because the bytes are part of
+    the key of a scheduling class.
+    """
     return msgspec.json.encode(wire, order="sorted") if wire else b""
 
 

@@ -116,8 +116,10 @@ class Values:
         inner: Sequence[ObjectRef[Any]] = (),
         deadline: float | None = None,
     ) -> Any:
-        """Return the value of a payload that is more than plain bytes. Raises the payload's error,
-        or FileGone.
+        """Return the value of a payload that is more than plain bytes.
+
+        `ref`: the reference whose value the payload is. Raises the error that the payload contains;
+        FileGone; and Vanished if `ref` has lost this payload in the meantime.
         """
         mapping = None
         if ref is not None:

@@ -25,10 +25,10 @@ from phalanx.runtime.driver.values import Values
 from phalanx.runtime.os.own_time import own_time
 
 _PATIENCE_S = 0.002
-"""Seconds after which a waiting task lends its CPUs to others."""
+"""Seconds after which a waiting task lends its CPUs to other tasks."""
 _ANSWER_S = 0.02
-"""Seconds that a task waits for objects of other processes before it lends its CPUs. Their owners
-may take this long to answer for a ready object.
+"""Seconds after which a task that waits for objects of other processes lends its CPUs. This is
+longer than _PATIENCE_S, because the owners of objects that are ready may take this long to answer.
 """
 
 
@@ -149,8 +149,8 @@ class Waiting:
         )
 
     def _tell(self, ref: ObjectRef[Any], absent: str = "") -> str:
-        """Return a sentence that names this object, says that it is `absent`, and gives the
-        reason.
+        """Return a sentence about an object: its name, then the text `absent`, then the reason why
+        it is not ready, if one is known.
         """
         with self._lock:
             name, why = self._name_of(ref), self._why_absent(ref)
@@ -316,8 +316,8 @@ class Waiting:
                 self._forget(missing, waiter)
 
     def _await(self, missing: list[ObjectRef[Any]], waiter: Waiter) -> bool:
-        """Register `waiter` for these objects, and fetch them. Returns whether this process owns
-        any of them.
+        """Register `waiter` for these objects, and request those that must come from elsewhere.
+        Returns whether this process owns any of them.
         """
         fetch, me = self._objects.fetch, self._me
         has_own = False

@@ -71,8 +71,10 @@ def blocking(sock: socket.socket) -> Iterator[None]:
 def answer_get(
     files: ObjectFiles, sock: socket.socket, name: str, offset: int, length: int
 ) -> None:
-    """Send a part of an object. The header has the object's whole size, or reports that it is not
-    here.
+    """Send `length` bytes of an object. Before them goes a header with the size of the whole
+    object, or with the news that the object is not on this node.
+
+    Raises ProtocolError if the object is shorter than requested.
     """
     try:
         fd = files.open(name)

@@ -45,7 +45,7 @@ class Clients:
         self._connected: set[tuple[str, Link]] = set()
 
     def admit(self, permission: Admit) -> None:
-        """Let the holder of a token connect to a driver one time."""
+        """Let a client with this permission connect to a driver once."""
         key = (permission.token, permission.target)
         self._admitted.pop(key, None)
         self._admitted[key] = (permission, self._loop.time() + _VALID_S)
@@ -73,7 +73,9 @@ class Clients:
         link.close()
 
     def know(self, tokens: Collection[bytes]) -> None:
-        """End the connections of tokens that are not among these any more."""
+        """End the connections of clients whose tokens are not among these, which are all valid
+        tokens.
+        """
         for token, link in list(self._connected):
             if token.encode() not in tokens:
                 with contextlib.suppress(OSError):

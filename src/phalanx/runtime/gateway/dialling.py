@@ -86,9 +86,9 @@ class Dialler:
         """Return a connection that the other gateway has accepted.
 
         Raises DialError, AuthenticationError or ProtocolError with a human-readable sentence. If
-        the head has refused this node because of the node's version, a call that dials the head
-        waits until the head has that version. Until then, the call only reports that the node is
-        alive.
+        the head has refused this node because their versions differ, each later call that dials the
+        head first knocks: it reports that this node is alive. Such a call fails as the first one
+        did until the head has this node's version.
         """
         if self._key is not None:
             if target != CONTROL:
@@ -107,8 +107,8 @@ class Dialler:
             raise
 
     async def _knock(self) -> None:
-        """Report to the head that this node is alive. Returns if the head has the version of this
-        node by now.
+        """Report to the head that this node is alive. Return only if the head now has the same
+        version as this node.
 
         Raises the errors of `dial`, and DialError with GIVEN_UP if the head considers the node
         dead.
@@ -130,7 +130,9 @@ class Dialler:
         link.close()
 
     async def _dial(self, target: bytes, role: Role, said: bytes = b"") -> Link:
-        """Open an authenticated link. If `said` is not empty, it is sent in place of the target."""
+        """Open an authenticated connection to the gateway of the node to which `target` belongs.
+        `said`: the id that is sent in the hello; `target` if it is empty.
+        """
         prefix = target[:PREFIX_BYTES]
         self.address_of(prefix)
         turn = self._turns.setdefault(prefix, asyncio.Semaphore(_DIALS_PER_NODE))
@@ -196,7 +198,9 @@ class Dialler:
         return side.finish(await link.receive(VERDICT_BYTES))
 
     def _explained(self, error: BaseException, where: str) -> BaseException:
-        """Return the error with the facts that a user needs to act on it."""
+        """Return an error that tells the user where the connection failed, and what to do about
+        it.
+        """
         if isinstance(error, AuthenticationError):
             return AuthenticationError(
                 f"the gateway at {where} and this node do not hold the same token: {error}. "

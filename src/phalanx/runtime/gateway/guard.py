@@ -11,8 +11,8 @@ _ADDRESSES = 4096
 
 
 def origin(host: str) -> str:
-    """Return the address under which failures are counted. For IPv6 this is the /64, which often
-    belongs to one host.
+    """Return the address under which failures are counted. For IPv6 this is the /64 network,
+    because all its addresses often belong to one machine.
     """
     address = ipaddress.ip_address(host.split("%", maxsplit=1)[0])
     if isinstance(address, ipaddress.IPv4Address):

@@ -24,8 +24,8 @@ class Relays:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def check(self, link: Link, always: bool = False) -> None:
-        """Raise DialError if `link` uses TLS, so that it needs a relay, and no more are allowed.
-        `always`: whether a link without TLS needs one, too.
+        """Raise DialError if `link` needs a relay, and there are as many relays as are allowed. A
+        link needs a relay if it uses TLS, or if `always` is true.
         """
         if (link.is_tls or always) and len(self._tasks) >= _AT_ONCE:
             raise DialError(
@@ -33,8 +33,8 @@ class Relays:
             )
 
     def open_end(self, link: Link) -> socket.socket:
-        """Return the socket of `link`, or one end of a new relay, to be passed to a process. The
-        caller closes its own copy after that.
+        """Return a socket that can be passed to a process: the socket of `link` itself, or one end
+        of a new relay if `link` uses TLS. The caller must close its own copy of the socket.
         """
         if not link.is_tls:
             return link.detach()

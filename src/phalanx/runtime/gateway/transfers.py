@@ -126,7 +126,9 @@ class Transfers:
         self._warm.release(name)
 
     def cancel(self, name: str) -> None:
-        """Make the transfer of an object fail, unless it has ended."""
+        """Make the transfer of an object fail if it still runs, because nobody waits for the object
+        any more.
+        """
         with self._lock:
             transfer = self._transfers.get(name)
         if transfer is not None:

@@ -55,7 +55,8 @@ class Turns(Generic[_One]):
         return self._take(max(self._waiting, key=lambda name: len(self._waiting[name])), first=True)
 
     def begins(self, now: float) -> _One | None:
-        """Return the next connection whose handshake begins; None if there is no room.
+        """Return the connection whose handshake begins next. Return None if no connection waits, or
+        if as many handshakes run as are allowed.
 
         The connection belongs to the address with the fewest running handshakes; addresses with
         equally few take turns. It is the latest connection of this address, because earlier
@@ -85,11 +86,11 @@ class Turns(Generic[_One]):
             del self._begun[address]
 
     def overdue(self, now: float) -> list[_One]:
-        """Return handshakes that have taken long and must end: at most as many as connections wait
-        for their places.
+        """Return the handshakes that must end for others, because they have taken longer than
+        PATIENCE_S. There are at most as many as connections wait.
 
-        They belong to addresses that have reached their limit. If the limit over all addresses is
-        reached, the address with the most handshakes is added.
+        They belong to addresses that have reached their limit of handshakes. If the limit over all
+        addresses is reached, handshakes of the address with the most of them are added.
         """
         if not self._count:
             return []

@@ -1,8 +1,9 @@
 """Files that this gateway has filled, held open and mapped for the next objects.
 
 The next object may be written over a file that is no longer needed, into pages that are allocated
-and mapped already. No other process may have the file open or mapped. A request for a lease on the
-file shows this: the kernel refuses the lease if another process has the file open or mapped.
+and mapped already. This is only allowed if no other process has the file open or mapped. To find
+that out, the gateway asks the kernel for a file lease (F_SETLEASE), which the kernel refuses while
+another process has the file open or mapped.
 """
 
 from __future__ import annotations

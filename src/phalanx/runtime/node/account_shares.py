@@ -50,10 +50,11 @@ def way_of_accounts(launch: str) -> str:
 def shared_out(
     cpus: Sequence[int], held: Mapping[int, float], own: Mapping[int, Sequence[int]]
 ) -> dict[int, list[int]]:
-    """Return the CPUs that each account has for itself: one for each whole CPU that it holds.
+    """Return the CPUs that are reserved for each account: as many as the whole CPUs in its work.
 
-    `cpus`: the CPUs of the machine. `held`: the number of CPUs that each account holds. `own`: the
-    CPUs that each account has for itself now. It keeps these, unless it holds fewer CPUs by now.
+    `cpus`: the CPUs of the machine. `held`: the number of CPUs that the work of each account has.
+    `own`: the CPUs that are reserved for each account now. An account keeps these, unless its work
+    has fewer CPUs by now.
     """
     wanted = {uid: int(amount + _ROUNDING) for uid, amount in held.items()}
     found = {uid: list(own.get(uid, ()))[:count] for uid, count in wanted.items()}
@@ -69,23 +70,23 @@ def shared_out(
 class AccountShares:
     """Sets the shares of accounts, from the CPUs of their commands that have not ended.
 
-    An account has the CPUs that its commands hold for itself. It may also use each CPU that no
-    account has for itself.
+    As many CPUs as the commands of an account have are reserved for the account. It may also use
+    each CPU that is not reserved for any account.
     """
 
     def __init__(self, launch: str, cpus: Sequence[int]) -> None:
         """`launch`: the socket of phalanx-launch. `cpus`: the CPUs of the machine; none if the node
-        offers more CPUs than the machine has, so that no account can have some for itself.
+        offers more CPUs than the machine has, because then CPUs cannot be reserved for accounts.
         """
         self._launch = launch
         self._cpus = cpus
         self._commands: dict[int, dict[bytes, float]] = {}
-        """The CPUs of each command, by account."""
+        """The number of CPUs of each command, by account."""
         self._earlier: dict[int, set[bytes]] = {}
         self._own: dict[int, list[int]] = {}
 
     def begins(self, uid: int, process: bytes, cpus: float) -> None:
-        """Count a command that begins."""
+        """Add a command that begins. `cpus`: the number of CPUs that it has."""
         self._commands.setdefault(uid, {})[process] = cpus
         self.set()
 
@@ -100,21 +101,24 @@ class AccountShares:
         self.set()
 
     def take_over(self, uid: int, processes: set[bytes]) -> None:
-        """Count the commands that the node's earlier process has begun. The weight of the account's
-        group, which that process has set, shows how many CPUs all these commands hold.
+        """Add the commands that the node's earlier process has begun for an account. That process
+        has set the weight of the account's group, which shows how many CPUs all these commands
+        have.
         """
         with contextlib.suppress(OSError, ValueError), open(self._path(uid, "cpu.weight")) as file:
             self._commands[uid] = {_EARLIER: int(file.read()) / cpu_weight(1.0)}
             self._earlier[uid] = processes
 
     def forget(self, uid: int) -> None:
-        """Forget an account whose work has ended."""
+        """Forget an account that has no work here any more."""
         self._commands.pop(uid, None)
         self._earlier.pop(uid, None)
         self.set()
 
     def set(self) -> None:
-        """Set the shares of all accounts, where the kernel has control groups."""
+        """Write the shares of all accounts to their control groups, where the kernel has such
+        groups.
+        """
         held = {uid: sum(commands.values()) for uid, commands in self._commands.items()}
         self._own = shared_out(self._cpus, held, self._own)
         taken = {cpu for mine in self._own.values() for cpu in mine}

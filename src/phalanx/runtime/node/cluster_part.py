@@ -1,5 +1,5 @@
-"""The parts that only a node of a cluster has: a gateway, a head in another process, other
-nodes.
+"""The classes that a node needs only if it belongs to a larger cluster: its links to a gateway, to
+a head in another process, and to other nodes.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class ClusterReach:
         return self.dial(CONTROL)
 
     def know_addresses(self, rows: Iterable[ViewRow]) -> None:
-        """Pass the addresses in these rows of other nodes on to the gateway."""
+        """Tell the gateway the addresses of other nodes, which are in these rows."""
         book = {row.prefix.hex(): (row.host, row.port) for row in rows}
         for name, address in book.items():
             if address[1]:
@@ -187,7 +187,9 @@ class ClusterPart:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the node must come back as another node."""
+        """Whether the head has declared this node dead, so that it must come back as another
+        node.
+        """
         return self.node.membership.is_stale
 
     @property

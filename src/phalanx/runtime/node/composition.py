@@ -214,10 +214,11 @@ class EmbeddedNode:
         )
 
     def _directories(self, store: ObjectStore) -> DirectoryReading:
-        """Return the object that reads the node's directories.
+        """Return the object that checks whether the directories of the node can be used.
 
-        For a program's own node, return an object that reads nothing: if a directory failed, there
-        would be no other node for the work, and the parts of the node report the errors.
+        For a program's own node, return an object that checks nothing: there is no other node that
+        could run the work in place of this one. The code that uses a directory then reports its
+        errors.
         """
         if self._config.member is None:
             return NoDirectories()
@@ -236,7 +237,7 @@ class EmbeddedNode:
         )
 
     def _look(self, meter: Meter) -> None:
-        """Set those numbers in the meter that only this process knows."""
+        """Put the numbers into the meter that only this process knows."""
         meter.set("phalanx_loop_lag_seconds", self.loop.take_lag(), NODE)
         meter.set("phalanx_frames_rejected_total", self.loop.rejected, NODE)
 
@@ -281,7 +282,7 @@ class EmbeddedNode:
             self._cluster.leave(self._forks.how_lost if self.has_lost_fork_server else "")
 
     def restart(self) -> None:
-        """End this node process. The node's next process continues with the commands of jobs."""
+        """End this process, so that the node's next process continues with the commands of jobs."""
         self.is_restarting = True
         self.loop.stop()
 
@@ -303,8 +304,8 @@ class EmbeddedNode:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The addresses at which the cluster's head can be, with those of standbys that the node
-        has learned from its head; empty for a cluster of one machine.
+        """The addresses at which the cluster's head can be. They include the addresses of standbys
+        that the head has told the node; empty for a cluster of one machine.
         """
         return self._cluster.heads if self._cluster is not None else ()
 

@@ -42,7 +42,7 @@ class Reached(NamedTuple):
 
 
 class Accounts(Protocol):
-    """Continues with the fork servers of accounts."""
+    """The part of the node that continues with the fork servers of accounts."""
 
     def take_over(self, grant: Grant, found: Reached, wanted: Collection[bytes]) -> None:
         """Continue with a fork server, and with those of its commands that are wanted."""
@@ -102,7 +102,7 @@ class EarlierAccounts:
         self._records.forget(attempts)
 
     def state(self, process: bytes) -> str:
-        """Return the state of a command."""
+        """Return whether a command has not begun, runs, or has ended: UNBEGUN, RUNS or ENDED."""
         if process in self._unreached:
             return ENDED
         seen = self._seen.get(process)
@@ -124,15 +124,15 @@ class EarlierAccounts:
         return Exited(process, -1, _KILLED, is_parent_killed=True)
 
     def adopt(self, process: bytes, command: Command) -> None:
-        """Note that a command continues. `settle` then continues with it."""
+        """Note that this node continues with a command. `settle` acts on this."""
         self._wanted.add(process)
 
     def end(self, process: bytes) -> None:
-        """Note that no node continues with a command. `settle` then ends it."""
+        """Note that no node continues with a command. `settle` then ends the command."""
         self._wanted.discard(process)
 
     def settle(self) -> None:
-        """Continue with the fork servers, and end all commands that were not adopted."""
+        """Continue with the fork servers and with the adopted commands. End all other commands."""
         for uid, found in self._found.items():
             self._accounts.take_over(self._grants[uid], found, self._wanted)
         self._accounts.lost(sorted(self._unreached & self._wanted))
@@ -178,8 +178,8 @@ def reach(
 
 
 def _of_account(uid: int, found: Reached, account_of: Mapping[bytes, int]) -> Reached:
-    """Return what a fork server reports about its own account. An account can make its fork server
-    report anything, so reports about commands of other accounts are dropped.
+    """Return the report of an account's fork server, without what it says about commands of other
+    accounts. An account can make its fork server report anything.
     """
     running, ended = found.commands.running, found.commands.ended
     own = Commands(

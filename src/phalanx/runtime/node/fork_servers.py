@@ -1,5 +1,5 @@
-"""A node's fork server, which is replaced if it is killed, and the processes that have outlived a
-killed one.
+"""Starts a node's fork server, and another one if the fork server is killed. Also watches the
+processes that outlive a killed fork server.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Keeper(Protocol):
         ...
 
     def keep(self, begun: Begun) -> bool:
-        """Keep a process. Returns False if it has ended."""
+        """Begin to watch a process. Returns False if the process has ended."""
         ...
 
     def end_what_nobody_knows(self) -> None:
@@ -48,7 +48,7 @@ class Keeper(Protocol):
         ...
 
     def end_everything(self) -> None:
-        """End all processes that are kept."""
+        """End all processes that this keeper watches."""
         ...
 
 
@@ -60,7 +60,7 @@ class ForkServers(Protocol):
         ...
 
     def keeper(self, sock: socket.socket, helpers: Callable[[], set[int]]) -> Keeper:
-        """Start a keeper at one end of a socket. `helpers` returns the pids of the node's own
+        """Start a keeper that talks over this socket. `helpers` returns the pids of the node's own
         helpers.
         """
         ...
@@ -97,8 +97,8 @@ class NothingAdopted:
 
 
 class _Drain:
-    """A request that all output be passed on, and the number of processes that have not answered
-    it.
+    """A caller's wish to know when all output printed so far was passed on. `left`: the number of
+    processes that have not yet answered that they have read their output.
     """
 
     def __init__(self, drained: Callable[[], None]) -> None:
@@ -148,7 +148,9 @@ class NodeForks(ForkClient):
         super().post(order)
 
     def end_kept(self) -> None:
-        """Make kept commands end together with the node."""
+        """End the kept commands (commands that could go on after the node's process), because they
+        must not outlive the node this time.
+        """
         for connection in filter(None, (self.connection, self.kept)):
             connection.post(EndKept())
             connection.flush()
@@ -169,8 +171,8 @@ class NodeForks(ForkClient):
             connection.post(ReadOutput())
 
     def output_read(self, connection: Connection) -> None:
-        """Handle an answer that came over this connection. It answers the oldest request to read
-        output that was sent over the connection.
+        """Handle the answer of a fork server or keeper that it has read all output. The answer
+        belongs to the oldest request that was sent over this connection.
         """
         drain = self._waiting[connection].popleft()
         drain.left -= 1
@@ -180,10 +182,12 @@ class NodeForks(ForkClient):
     # ---- a fork server that was killed -----------------------------------------------------------
 
     def start_again(self, helpers: Callable[[], set[int]]) -> Sequence[Exited] | None:
-        """Replace the killed fork server, and keep the processes that have outlived it.
+        """Start another fork server in place of the killed one. A keeper watches the processes that
+        have outlived the killed one.
 
-        Returns the ends of processes that cannot be kept or did not begin; None if no fork server
-        can be started, or if too many fork servers were killed.
+        Returns the ends of the processes that cannot be watched, or that the killed fork server had
+        not begun. Returns None if no fork server can be started, or if too many fork servers were
+        killed.
         """
         self._deaths.add()
         self.how_lost = how_ended(self._pid)
@@ -217,7 +221,7 @@ class NodeForks(ForkClient):
 
     @property
     def kept_text(self) -> str:
-        """The processes that have outlived a fork server, in words."""
+        """A text with the numbers of workers and commands that have outlived a fork server."""
         commands = sum(
             one.is_command for one in self._records.begun() if one.process in self._is_kept
         )

@@ -16,9 +16,9 @@ from phalanx.runtime.os import log_files
 from phalanx.runtime.os.daemon_log import LOG, time_text
 
 WORKER_LOG_BYTES = 16 << 20
-"""The size in bytes of each of the two log files of a worker."""
+"""The largest size in bytes of each of the two log files of a worker."""
 ALL_LOGS_BYTES = 1 << 30
-"""The bytes of all workers' logs on a node together."""
+"""The largest size in bytes of the logs of all workers on a node together."""
 
 
 class NodeLogFiles:
@@ -28,8 +28,8 @@ class NodeLogFiles:
         self._directory = directory
         self._wall = wall
         self._written: dict[str, int] = {}
-        """For each worker: the most bytes that its log takes on the disk. The worker with the
-        oldest log comes first.
+        """For each worker: the largest number of bytes that its log can take on the disk. The
+        worker with the oldest log comes first.
         """
         self._total = 0
 

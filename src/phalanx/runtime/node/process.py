@@ -90,8 +90,11 @@ def main() -> NoReturn:
 
 
 def leave(config: NodeConfig, node: EmbeddedNode | None, is_over: bool) -> bool:
-    """Delete the session, unless the node's next process continues with it and with the output in
-    it. Returns whether the next process continues. `is_over`: whether no member continues.
+    """Delete the session, unless the node's next process continues with it. That process also needs
+    the output in it.
+
+    `is_over`: whether no member continues. Returns whether the next process continues with the
+    session.
     """
     if node is not None and node.goes_on and os.path.isdir(config.session.kept):
         return True
@@ -132,8 +135,10 @@ class NodeForkServers:
 
 
 def begin_keeping(config: NodeConfig, fork_server: int) -> None:
-    """End the fork server of an earlier process of this node, if it still runs. Then record the
-    present fork server.
+    """Prepare the node's directory of records, so that its commands can outlive this process.
+
+    End the fork server of an earlier process of this node, if it still runs, and record the present
+    one. Add the ids of earlier processes to the node's configuration, and record the present id.
     """
     kept = config.session.kept
     sessions.end_helpers(kept)

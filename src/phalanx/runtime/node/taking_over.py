@@ -40,8 +40,10 @@ class EarlierProcesses:
         self._records.forget(attempts)
 
     def state(self, process: bytes) -> str:
-        """Return the state of a command. No command begins any more, because the processes that
-        could start one have ended.
+        """Return whether a command has not begun, runs, or has ended: UNBEGUN, RUNS or ENDED.
+
+        A command that has not begun never begins, because the processes that could start it have
+        ended.
         """
         path = self._records.exit_file(process)
         while (ending := read_exit_file(path)) is None and is_held(path):

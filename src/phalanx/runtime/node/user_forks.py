@@ -85,7 +85,7 @@ class _Server:
         self.begun: set[bytes] = set()
         self.kept_until = 0.0
         self.remembered: set[bytes] = set()
-        """Processes whose ends the fork server remembers until the head knows them."""
+        """The processes whose ends the fork server remembers until the head knows them."""
         self.killed_since: dict[bytes, float] = {}
         """For each process that was ordered to be killed and still lives: the time of the order."""
         self.why = NO_LAUNCH
@@ -128,8 +128,10 @@ class UserForks:
     # ---- orders ----------------------------------------------------------------------------------
 
     def admit(self, order: StartMember) -> None:
-        """Start the fork server of a member's account, unless it runs, while the member's grant is
-        valid. The fork server is kept at least until the member should have begun.
+        """Start the fork server of a member's account, unless it runs already. Do nothing if the
+        member has no grant, or if the grant is refused.
+
+        The fork server is kept at least until the time when the member should have begun.
         """
         grant = order.grant
         if grant is None or grant.refusal:
@@ -362,7 +364,9 @@ class UserForks:
         server.kept_until = self._clock() + KEPT_S
 
     def tick(self, now: float) -> None:
-        """End fork servers that are not needed or do not answer, and report failed starts."""
+        """End fork servers that nobody needs, and those that do not carry out a kill in time.
+        Report failed starts.
+        """
         for server in list(self._servers.values()):
             late = any(since < now - KILLED_S for since in server.killed_since.values())
             if late:
@@ -391,8 +395,8 @@ class UserForks:
 
 
 def _believable(message: Exited) -> Exited:
-    """Return an account's report of the end of a process, without the facts that the account may
-    not report.
+    """Return an account's report of the end of a process, without the claims that the node must not
+    believe: a shortage of the node, and impossible CPU times or sizes.
     """
     message.is_shortage = False
     is_time = 0 <= message.cpu_s < MOST_CPU_S and message.memory >= 0
