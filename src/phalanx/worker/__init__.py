@@ -1,3 +1,3 @@
-"""A worker: the work that was sent to a process, the work that runs, and the references and
-resources of that work.
+"""The state of a worker process: the work that owners have sent to it, the work that it runs, and
+the references and resources of that work.
 """

@@ -1,7 +1,6 @@
 """The calls of a worker's actor: those that run, wait or are cancelled.
 
-A call belongs to a concurrency group. The number of calls of a group that run at the same time is
-limited.
+Each call belongs to a concurrency group, which limits how many of its calls run at the same time.
 Calls that have to wait begin in the order in which they came.
 """
 
@@ -40,7 +39,8 @@ class ActorCalls:
         self.method_groups: dict[str, str] = {}
         """The group of each method that declares one."""
         self.received = AssignedWork()
-        """The calls that have arrived and were not looked at yet.
+        """The calls that have arrived, but have not yet been admitted or made to wait in their
+        groups.
 
         If an actor runs one call after another, all its waiting calls are here.
         """
@@ -89,7 +89,9 @@ class ActorCalls:
         return True
 
     def finished(self, entry: Entry) -> Entry | None:
-        """Handle the end of an admitted call. Returns the call that may begin in its place."""
+        """Note that an admitted call has ended. Returns the waiting call that may begin in its
+        place, if there is one.
+        """
         group = self._groups[self.group_of(entry)]
         following = group.waiting.take()
         if following is None:

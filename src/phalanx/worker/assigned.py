@@ -135,7 +135,9 @@ class AssignedWork(deque[Entry]):
                 continue
 
     def files_from(self, prefix: bytes) -> Iterator[str]:
-        """Yield the files that processes of a node have written and that this work will read."""
+        """Yield the names of the shared-memory files that this work will read, if a process of a
+        given node has written them. `prefix`: the beginning of the ids of that node's processes.
+        """
         for _, work in list(self):
             for value in (work.args, *work.inputs):
                 if type(value) is Value and value.kind == SHARED:

@@ -125,11 +125,10 @@ def current_lease() -> LeaseInfo | None:
 
 
 def placing_lease() -> LeaseInfo | None:
-    """Return the lease of the calling work. Work that it starts gets the placement group of this
-    lease.
+    """Return the lease whose placement group is passed on to work that the calling code starts.
 
-    The result equals that of `current_lease`, but is None in threads that a task has started, as in
-    Ray.
+    This is the lease of `current_lease`. But as in Ray, it is None in threads that a task has
+    started.
     """
     task = current.get()
     return of_process.actor if task is None else task.lease

@@ -240,8 +240,8 @@ class WorkerCore:
             self._effects.progress(context)
 
     def stop(self, reason: str) -> None:
-        """End the process: an actor after the calls that it has received, any other worker after
-        the task that it runs.
+        """End the process. An actor first finishes the calls that it has received; any other worker
+        first finishes the task that it runs.
         """
         self.stopping = reason or "stopped"
         if self.actor is not None:
@@ -271,8 +271,8 @@ class WorkerCore:
         return self._leases.get(connection, _NO_LEASE)
 
     def ended(self, connection: Connection, definition: Definition, seconds: float) -> bool:
-        """Count a task that ran for this time. Returns whether it was the last task, so that the
-        process ends.
+        """Note that a task of this function has ended, and how long it ran. Returns whether the
+        process ends, because it has called the function as often as allowed.
         """
         definition.calls += 1
         weight = 1.0 if definition.calls == 1 else 0.2
@@ -335,7 +335,9 @@ class WorkerCore:
         self._references.reader_lost(process, is_gone, self._clock())
 
     def inputs_from(self, prefix: bytes) -> list[str]:
-        """Return the files of a node's processes that waiting work will read."""
+        """Return the files that waiting work will read, if processes of a given node have written
+        them.
+        """
         waiting = [self.tasks, *(() if self.actor is None else self.actor.waiting())]
         return [name for work in waiting for name in work.files_from(prefix)]
 

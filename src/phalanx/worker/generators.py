@@ -18,7 +18,8 @@ class StreamingGeneratorStats:  # Ray's name
 
 
 def next_item(items: Iterator[Any], stats: StreamingGeneratorStats | None) -> Any:
-    """Return the next item. A generator that waits at its own `yield` receives the stats there.
+    """Return the next item of a generator. If the generator waits at its own `yield`, that `yield`
+    returns `stats`.
 
     If the generator is in a `yield from` of an object that is no generator, it receives None,
     because sending to that object would raise an error. Raises StopIteration after the last item.

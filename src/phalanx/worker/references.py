@@ -29,7 +29,9 @@ class References(Protocol):
         ...
 
     def lend_to(self, refs: Sequence[ObjectRef[Any]], borrower: bytes) -> None:
-        """Register `borrower` now as a borrower of the references in a value that it will keep."""
+        """Register `borrower` now as a borrower of the objects to which these references refer. The
+        borrower will keep a value that contains the references.
+        """
         ...
 
 

@@ -13,8 +13,8 @@ from phalanx.runtime.os.system import say
 
 FILE_BYTES = 16 << 20
 FILES = 4
-"""FILES: the number of files that are kept, including the newest. FILE_BYTES: the largest size of
-each, in bytes.
+"""The largest size in bytes of each file (FILE_BYTES), and the number of files that are kept,
+including the newest (FILES).
 """
 _READ_BYTES = 1 << 16
 

@@ -22,7 +22,7 @@ class HeadConfig(msgspec.Struct, kw_only=True):
     store: tuple[str, ...] = ("memory",)
     """The addresses of the store's shards (see `phalanx.storage`)."""
     marks: str = ""
-    """The marks of the store, as for `open_storage`."""
+    """The directory of the marks of stores in servers; "" for no marks. See `open_storage`."""
     cluster: str = ""
     """The name of the cluster to which the store must belong, as the nodes of this machine know it;
     "" for any cluster.

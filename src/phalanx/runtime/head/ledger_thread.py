@@ -27,11 +27,11 @@ from phalanx.storage.ledger import HistoryLimits, SqliteLedger
 
 BATCH_ROWS = 1_000
 GATHER_S = 0.1
-"""Seconds for which records are collected before they are written together. To write one
-record costs as much as to write ten.
+"""Seconds for which records are collected, so that they are written together. Writing one record
+costs as much as writing ten.
 """
 AGAIN_S = 5.0
-"""Seconds between a failed write and the next attempt."""
+"""Seconds after a failed write until the thread tries to write again."""
 MAX_WAITING = 100_000
 """The largest number of records that wait to be written, for example while the disk is full.
 Further records stay in the store until the head starts again.
@@ -64,8 +64,8 @@ class LedgerThread:
     # ---- in the head's loop --------------------------------------------------------------------
 
     def add(self, rows: Sequence[LedgerRow], kept: Callable[[], None]) -> None:
-        """Add these rows; a key that is stored already is not stored again. `kept` is called when
-        the rows are durable.
+        """Write these rows later, except those whose keys are stored already. `kept` is called when
+        all rows are on the disk. Do nothing if too many rows wait.
         """
         with self._condition:
             if len(self._rows) + len(rows) > MAX_WAITING:
@@ -77,7 +77,9 @@ class LedgerThread:
                 self._begin()
 
     def attempts(self, query: AttemptQuery, answered: Answered[AttemptPage]) -> None:
-        """Look up attempts, those that ended last first. `answered` gets the result."""
+        """Look up the attempts that a query selects; those that ended last come first. `answered`
+        gets the result.
+        """
         self._ask(lambda ledger: ledger.attempts(query), answered)
 
     def usage(self, query: UsageQuery, answered: Answered[list[UsageRow]]) -> None:
@@ -128,7 +130,7 @@ class LedgerThread:
         return bool(self._questions) or (bool(self._rows) and not self._rest_s())
 
     def _rest_s(self) -> float | None:
-        """Return the seconds until the next attempt after a failed write; None if no attempt has to
+        """Return the seconds until the thread tries again after a failed write; None if it need not
         wait.
         """
         if self._failed_at is None:
@@ -160,7 +162,7 @@ class LedgerThread:
         self._call(tell)
 
     def _certain(self) -> float:
-        """Return the earliest value that the true wall-clock time may have.
+        """Return the earliest time that it can be now, in seconds since the epoch.
 
         A clock that is wrong for a moment must not cause a year of history to be deleted.
         """

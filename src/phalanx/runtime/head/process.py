@@ -183,7 +183,7 @@ class HeadProcess:
         self._control.meter.observe("phalanx_store_commit_seconds", seconds)
 
     def _look(self, meter: Meter) -> None:
-        """Set those numbers in the meter that only this process knows."""
+        """Put the numbers into the meter that only this process knows."""
         # this connection is the gateway's
         visitors = self._loop.connection_count - len(self._nodes) - 1
         meter.set("phalanx_connections", len(self._nodes), "node")

@@ -22,8 +22,8 @@ T = TypeVar("T")
 SPIN_S = 80e-6
 """Seconds for which a thread looks for events before it sleeps."""
 SHORT_S = 2 * SPIN_S
-"""The longest wait, in seconds and with its wake-up, that counts as short. After a short wait, the
-thread looks for events again before it sleeps.
+"""A wait counts as short if it takes less than this time in seconds, including the time to wake up.
+After a short wait, the thread looks for events again before it sleeps.
 """
 MOST_SKIPPED = 256
 
@@ -47,12 +47,15 @@ class AdaptiveSpin:
         self._clock = clock
         self._was_short = False
         self._penalty = 0
-        """The number of waits that do not look before they sleep, after the next look in vain."""
+        """How many waits will sleep without looking first after the thread has looked in vain
+        again.
+        """
         self._skip = 0
-        """The number of the next waits that do not look before they sleep."""
+        """How many short waits must still pass before a thread looks again before it sleeps."""
 
     def poll(self, look: Callable[[float], list[T]], timeout_s: float) -> list[T]:
-        """Return what `look(timeout_s)` finds, after repeated looks if they are worth it.
+        """Wait for events, and return what `look` finds. If events will probably come soon, call
+        `look(0)` repeatedly for SPIN_S before `look(timeout_s)`, which sleeps.
 
         `look` works like epoll's `poll`: it sleeps for at most its argument in seconds (negative:
         forever), and returns an empty list if nothing came.

@@ -103,7 +103,7 @@ class AdoptedCommands:
                 _signal_group(one.pid, order.signal)
 
     def step(self) -> None:
-        """Handle the ends of commands."""
+        """Find the commands that have ended, and report the ends that are complete."""
         for fd, _ in self._epoll.poll(0):
             one = self._by_fd.pop(fd, None)
             if one is not None:

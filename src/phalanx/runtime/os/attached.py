@@ -48,7 +48,9 @@ PATIENCE_S = 60.0
 """Seconds for which a program waits for a connection."""
 _CHUNK = 1 << 15
 _UNREAD = 1 << 18
-"""The number of bytes that may wait for a program that does not read, or for a slow connection."""
+"""The largest number of bytes that wait for a program that does not read, or for a slow
+connection.
+"""
 _END_OF_INPUT = b"\x04"
 _SIZE = struct.Struct("4H")
 _LARGEST_SIZE = 0xFFFF
@@ -308,7 +310,9 @@ class _Stand:
                 self._signal(message.number)
 
     def _close_input(self) -> None:
-        """Close the program's input if it is over and everything that arrived was written."""
+        """Close the program's input once the user's side has ended it and everything that arrived
+        was written.
+        """
         if self._is_input_over and not self._unread and self._input >= 0:
             os.close(self._input)
             self._input = -1

@@ -12,7 +12,9 @@ import os
 
 @functools.lru_cache(maxsize=1024)
 def directory_name(text: str) -> str:
-    """Return a file name that represents a user's text, such as a job's name, and no other text."""
+    """Return a file name for a user's text, such as a job's name. Different texts get different
+    names.
+    """
     return hashlib.sha256(os.fsencode(text)).hexdigest()[:32]
 
 

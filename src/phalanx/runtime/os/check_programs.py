@@ -43,11 +43,13 @@ class CheckCommands:
 
     @property
     def pid(self) -> int:
-        """The pid of the last check; 0 if there is none."""
+        """The pid of the check that runs or ran last; 0 if there was none."""
         return 0 if self._process is None else self._process.pid
 
     def start(self, name: str, when: str) -> None:
-        """Start a check. `when` names the occasion."""
+        """Start a check. `when`: the occasion of the check, which its command finds in
+        PHALANX_CHECK_WHEN.
+        """
         self._path = os.path.join(self._directory, f"check-{name}.log")
         try:
             with open(self._path, "wb") as output:

@@ -59,8 +59,8 @@ class Child:
 
 
 def is_end_written(child: Child) -> bool:
-    """Return whether the shield of this kept command has written how the command ended. Also
-    returns True if there is no exit file.
+    """Whether the shield of this kept command has written how the command ended. Also True if there
+    is no exit file.
     """
     written = read_exit_file(child.exit_file)
     return written is None or written.code is not None

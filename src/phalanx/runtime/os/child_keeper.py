@@ -234,8 +234,8 @@ class ChildKeeper:
         self._follow_end(child)
 
     def _follow_end(self, child: Child) -> None:
-        """Finish a child that has ended, once no process that it has started has a grace period
-        left.
+        """Handle the end of a child itself. If processes that it has started may use a grace
+        period, wait for them; otherwise end them now and report the child's end.
         """
         if not self._leave_shield(child):
             return

@@ -32,7 +32,7 @@ DAEMONS = "phalanx-daemons"
 MOST_PROCESSES = 32_768
 """The largest number of processes and threads of a command."""
 _PART_OF_PIDS = 4
-"""The machine's pids, divided by this number, are the most that one command gets."""
+"""One command gets at most the number of the machine's pids, divided by this number."""
 _WEIGHT_OF_CPU = 100
 """The weight for one CPU. It is also the kernel's default for the weight of a group."""
 _MOST_WEIGHT = 10_000
@@ -79,7 +79,7 @@ class CommandGroups(Protocol):
     """Makes groups."""
 
     def way(self) -> str:
-        """Return how the processes of each command are kept together (see
+        """Return the way in which the processes of each command are kept together (see
         `model.command_groups`).
         """
         ...
@@ -136,7 +136,7 @@ class Cgroups:
         self._held = _hand_on(directory)
 
     def way(self) -> str:
-        """Return how the processes of each command are kept together."""
+        """Return the way in which the processes of each command are kept together."""
         way = SCOPE if self._directory.endswith(".scope") else DELEGATED
         return way_with(way, self._held)
 

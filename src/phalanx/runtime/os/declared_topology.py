@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 
 def read_topology(declared: str) -> Topology | None:
-    """Return the wiring for "detect", for the name of a known machine, or for the text of
-    `nvidia-smi topo -m`.
+    """Return the wiring of a machine's devices.
 
-    Returns None if no wiring is detected. Raises ValueError for any other text.
+    `declared`: "detect" for the wiring of this machine, the name of a known machine, or the text of
+    `nvidia-smi topo -m`. Returns None if no wiring is detected. Raises ValueError for any other
+    text.
     """
     from phalanx.scheduler.devices.machines import known_machines, machine
     from phalanx.scheduler.devices.topology import parse_topo

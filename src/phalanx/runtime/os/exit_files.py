@@ -92,7 +92,7 @@ def read_exit_file(path: str) -> Ending | None:
 
 
 def is_held(path: str) -> bool:
-    """Return whether a living process holds this exit file: the shield that will write it, or the
+    """Whether a living process holds this exit file open: the shield that will write it, or the
     process that is just starting that shield.
     """
     try:

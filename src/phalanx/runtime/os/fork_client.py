@@ -62,11 +62,13 @@ class ForkClient:
         self.connection.post(ReadOutput())
 
     def drained(self) -> None:
-        """Handle the fork server's answer to the oldest request to drain output."""
+        """Note that the fork server has read all output, as the oldest waiting call of
+        `drain_output` asked.
+        """
         self._drains.popleft()()
 
     def ask(self) -> None:
-        """Ask for an answer, which shows that the fork server works."""
+        """Ask the fork server for an answer, which shows that it works."""
         self.drain_output(lambda: None)
 
     def rouse(self) -> None:
@@ -86,7 +88,7 @@ class CommandClient:
         self.terminate = server.terminate
 
     def signal(self, process: bytes, number: int, to: Receivers) -> None:
-        """Send a signal to a command's processes."""
+        """Send a signal to those processes of a command that `to` chooses."""
         self._server.post(SignalCommand(process, number, to))
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:

@@ -37,12 +37,13 @@ from phalanx.runtime.os.process_tree import keep_descendants
 from phalanx.runtime.os.shields import Shield, fork_shielded, reap
 
 TOGETHER_S = 0.005
-"""Seconds for which the report that a command has begun waits for the report of its end, so that
-one message has both. Reports wait only while commands end as fast as that.
+"""The longest time, in seconds, for which the report that a command has begun is held back. If the
+command ends within this time, one message reports its beginning and its end. Reports are held back
+only while commands are short (see BRISK_S).
 """
 BRISK_S = 0.1
-"""Seconds for which reports of beginnings wait (see TOGETHER_S) after the end of a command that ran
-for less than TOGETHER_S.
+"""After a command has ended that ran for less than TOGETHER_S, reports of beginnings are held back
+for this number of seconds.
 """
 
 
@@ -58,7 +59,7 @@ class ForkServer(ChildKeeper):
         self._starters = CommandStarters(time.monotonic, self.lifeline)
         self._starting: dict[bytes, Starting] = {}
         self._unreported: list[Began] = []
-        """The reports that wait, in order."""
+        """The reports of beginnings that are held back, in order."""
         self._report_at = 0.0
         self._is_brisk_until = 0.0
         self.read_from(self._starters.fileno, self._commands_begun)

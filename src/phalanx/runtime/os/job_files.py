@@ -19,18 +19,18 @@ from phalanx.runtime.os.below import directory_name, make_below, open_below
 from phalanx.runtime.os.package_files import PackageDirectory
 
 LOG_BYTES = 64 << 20
-"""The number of bytes of a member's output that are kept, for each attempt."""
+"""The largest number of bytes of a member's output that are kept, for each attempt."""
 LOG_PART = 16
-"""An output may take the size of its file system divided by this number."""
+"""The output of an attempt takes at most the size of its file system divided by this number."""
 LEAST_LOG_BYTES = 256 << 10
 KEPT_BYTES = 8 << 30
-"""The number of bytes that are kept of the output of all ended members together."""
+"""The largest number of bytes that are kept of the output of all ended members together."""
 KEPT_PART = 10
-"""The output of all ended members together may take the size of its file system divided by this
-number.
+"""The output of all ended members together takes at most the size of its file system divided by
+this number.
 """
 OLD_LOG_BYTES = 1 << 20
-"""The number of bytes of output that are kept for each attempt, except for the last two
+"""The largest number of bytes of output that are kept for each attempt, except for the last two
 attempts.
 """
 _STAT_BLOCK = 512

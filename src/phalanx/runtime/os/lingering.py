@@ -2,9 +2,8 @@
 command's grace period.
 
 SIGTERM ends a shell immediately, while the program that the shell has started still writes its
-checkpoint.
-Such processes have lost their parent, and have become children of the fork server. This module
-separates them from processes without a grace period.
+checkpoint. Such programs have lost their parent, and have become children of the fork server. This
+module separates them from processes without a grace period.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Loop:
         """Whether the loop ends after the current round."""
         self._lag_s = 0.0
         self.wake_at = float("inf")
-        """The latest time of the next round, by the process's own time."""
+        """The next round begins at this time at the latest, by the process's own time."""
 
     # ---- descriptors -------------------------------------------------------------------------
 

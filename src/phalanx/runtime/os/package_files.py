@@ -11,7 +11,7 @@ from typing import Any
 from phalanx.model.readable import size
 
 MOST_BYTES = 10 << 30
-"""The most bytes of all packages together."""
+"""The largest number of bytes that all packages together may take."""
 LEAST_FREE_BYTES = 1 << 30
 _SUFFIX, _PART = ".zip", ".part"
 
@@ -26,7 +26,9 @@ class PackageDirectory:
         self._most_bytes = most_bytes
         self._least_free_bytes = least_free_bytes
         self._begun: dict[str, tuple[Any, int]] = {}
-        """The hash and the length of each upload that this process has begun."""
+        """The running hash of each upload that this process has begun, and the number of bytes that
+        have arrived.
+        """
 
     def path(self, sha256: str) -> str:
         """Return the path of a package, which may not exist."""

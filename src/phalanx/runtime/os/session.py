@@ -244,12 +244,12 @@ def remove(session: Session) -> None:
 
 
 def leave(session: Session, is_over: bool, keeps: bool) -> None:
-    """Delete the session of a node that ends, except for the files of members that continue without
-    it.
+    """Delete the session of a node that ends. The objects are always deleted. The other files stay
+    if members continue without the node.
 
     `is_over`: whether to delete everything, because no member continues. `keeps`: whether members
     may continue. If they may, and the directory of their records is missing, the node's next
-    process has taken that over, and the other files stay.
+    process has taken the directory over, and the other files stay.
     """
     from shutil import rmtree
 

@@ -46,14 +46,16 @@ _KEEP_FILES = 8
 _KEEP_READ_BYTES = 256 << 20
 """The largest total size, in bytes, of the kept files that other processes may have mapped."""
 _WATCHED, _WATCHED_SHARE = 64, 16
-"""How many of the last written files a process keeps open, so that it can ask the kernel about
-them: at most the first number, and at most the limit of open files divided by the second. A file
-that is not open is not overwritten once other processes may have mapped it.
+"""A process keeps the files that it has written last open, so that it can ask the kernel whether
+other processes have them open. It keeps as many as the first number, or as the limit of open files
+divided by the second number if that is less.
+
+A file that is not open is not overwritten once other processes may have mapped it.
 """
 _MADV_POPULATE_WRITE = 23
 _HANDED_FILES, _HANDED_BYTES = 16, 256 << 20
-"""How many objects of other owners, and how many bytes of such objects, a process keeps mapped at
-most after it has written them.
+"""The largest number of files, and of their bytes, that a process keeps mapped after it has written
+them for objects that now have other owners.
 """
 WRITTEN_MAPPINGS = 8192
 """The largest number of objects that a process keeps mapped after it has written them, so that

@@ -21,8 +21,9 @@ that were reaped.
 class ThreadUsageMeter:
     """Measures what commands use, in a thread.
 
-    A command leads a session of its own, and is a subreaper: all processes of that session, and all
-    descendants of the command, are measured with it. A page that two processes share counts twice.
+    A command leads a Unix session of its own, and is a subreaper: all processes of that session,
+    and all descendants of the command, are measured with it. A page that two processes share counts
+    twice.
     """
 
     def __init__(self) -> None:

@@ -20,7 +20,9 @@ class _Pool:
 
 
 class GroupThreads:
-    """The threads, by group. They are kept, so that thread-local data of user code is kept, too."""
+    """The threads, by group. They never end, because user code may have thread-local data in
+    them.
+    """
 
     def __init__(self, run: Callable[[str, Entry], None]) -> None:
         """`run(group, call)` runs a call, and then the waiting calls that take its place."""
@@ -28,7 +30,9 @@ class GroupThreads:
         self._pools: defaultdict[str, _Pool] = defaultdict(_Pool)
 
     def hand(self, group: str, entry: Entry, needed: int) -> None:
-        """Run an admitted call. `needed`: the number of running calls in its group, with it."""
+        """Run an admitted call in a thread of its group. `needed`: the number of running calls in
+        the group, including this one.
+        """
         pool = self._pools[group]
         if pool.threads < needed:
             pool.threads += 1

@@ -43,7 +43,9 @@ from phalanx.worker.context import TaskContext, current, lease_info, of_process
 
 _SHUTDOWN_S = 30.0
 LAST_CALLS_S = 30.0
-"""Seconds for which an ending actor waits for its other running calls. (Some calls never end.)"""
+"""The longest time, in seconds, for which an ending actor waits for the calls that still run. (Some
+calls never end.)
+"""
 _LONGEST_NAME = 256
 _EXIT_ACTOR = "The actor died because it called exit_actor()."
 
@@ -407,7 +409,9 @@ class ActorHost:
         self._await_last_calls()
 
     def _await_last_calls(self) -> None:
-        """Wait for running calls, and send their results."""
+        """Wait until the running calls have ended, for at most LAST_CALLS_S, and send their
+        results.
+        """
         deadline = own_time() + LAST_CALLS_S
         while self._calls.are_running and own_time() < deadline:
             waiter = Waiter()
@@ -426,8 +430,8 @@ class ActorHost:
         self._begin(group, entry, needed)
 
     def _begin(self, group: str, entry: Entry, needed: int) -> None:
-        """Begin a call of a group. `needed`: the number of running calls in the group, with this
-        one.
+        """Begin a call of a group. `needed`: the number of running calls in the group, including
+        this one.
         """
         self._pools.hand(group, entry, needed)
 
@@ -446,14 +450,18 @@ class ActorHost:
                 self._wake()
 
     def _following(self, entry: Entry) -> Entry | None:
-        """Return the call that begins in place of one that has ended."""
+        """Note that a call has ended. Returns the waiting call that begins in its place, if there
+        is one.
+        """
         if self._exit_reason:
             self._calls.drop_waiting()
         return self._calls.finished(entry)
 
 
 def _result_of(construction: Coroutine[Any, Any, bool]) -> bool:
-    """Return the result of a coroutine that never waits."""
+    """Run a coroutine that never waits, and return its result. Raises RuntimeError if the coroutine
+    waits.
+    """
     try:
         construction.send(None)
     except StopIteration as end:

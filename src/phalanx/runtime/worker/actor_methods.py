@@ -15,8 +15,8 @@ class ActorMethods:
         self._found: dict[str, Any] = {}
 
     def find(self, name: str) -> Any:
-        """Return the method with this name. Raises AttributeError; for `__ray_terminate__`, raises
-        WorkerExit.
+        """Return the method with this name. The name `__ray_terminate__` stands for the end of the
+        actor: it raises WorkerExit. Raises AttributeError for an unknown name.
         """
         found = self._found.get(name)
         if found is None:

@@ -202,8 +202,8 @@ class AsyncActorHost(ActorHost):
 
 
 def _check_end(context: TaskContext) -> None:
-    """Raise the exit or cancellation of a call again if user code has caught it, because nobody
-    wants the result.
+    """Raise the exit or the cancellation of a call again, in case user code has caught it. Nobody
+    wants the call's result.
     """
     if context.leaves:
         raise WorkerExit

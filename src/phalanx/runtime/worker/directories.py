@@ -17,9 +17,10 @@ def use_directories(
     """Enter the working directory of a runtime environment, and make its modules importable.
     Returns whether there is a working directory that could be entered.
 
-    If the driver is a job, its tasks on the driver's node share the driver's directory, `drivers`.
-    Tasks on other nodes have a copy of the uploaded files. `warn` gets a text about each thing that
-    is missing: work that does not need it runs all the same.
+    `drivers`: the directory of the driver. If the working directory is that directory, as for a
+    driver that runs as a job, tasks on the driver's node use the directory itself. Other tasks have
+    a copy of the uploaded files. `warn` gets a text about each thing that is missing. Work that
+    does not need the missing thing can still run.
     """
     paths = local_paths(environment)
     directory, has_entered = paths.get("working_dir"), False

@@ -1,4 +1,4 @@
-"""Ends a worker's process as an interpreter would end."""
+"""Ends a worker's process in the way in which Python's interpreter would end it."""
 
 from __future__ import annotations
 

@@ -106,7 +106,9 @@ def _ask_through(session: Session) -> Callable[[ReadPackage], PackageRead]:
 
 
 def _become(place: str, about: list[str]) -> NoReturn:
-    """Go on as the worker in the environment of this directory."""
+    """Replace this process by the Python of the environment in directory `place`, which then runs
+    the worker. `about`: the worker's arguments.
+    """
     # This descriptor stays open in the worker, so the environment is not removed.
     os.set_inheritable(_in_use(os.path.join(place, READY)), True)
     os.environ["VIRTUAL_ENV"] = place

@@ -172,8 +172,8 @@ class WorkerExecutor:
                 )
 
     def _enter(self, drivers: str) -> None:
-        """Enter the working directory, and make importable the modules that the environment names.
-        Without a working directory, enter the driver's, if it exists here.
+        """Enter the working directory that the environment names, and make its modules importable.
+        If there is no such directory, enter the driver's directory, if that exists here.
         """
         environment = all_native(self._job.environment)
         if environment.get("working_dir") or environment.get("py_modules"):

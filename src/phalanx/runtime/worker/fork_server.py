@@ -41,7 +41,7 @@ from phalanx.runtime.worker import blas_threads
 MAX_LINE_BYTES = 64 << 10
 """The length in bytes above which a line of a worker's output is cut into several lines."""
 UNFINISHED_S = 0.25
-"""Seconds without more output after which the beginning of a line is shown."""
+"""Seconds after which the beginning of an unfinished line is shown if no more output comes."""
 BAR_S = 2.0
 """Seconds between displayed states of a line that is overwritten, such as a progress bar."""
 NAME_MARK = "\x1e"

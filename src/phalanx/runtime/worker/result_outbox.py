@@ -10,11 +10,11 @@ from phalanx.protocol.messages import Done, Message, Results
 from phalanx.runtime.os.connection import Connection
 
 SHORT_S = 0.0005
-"""Seconds: if the next task is expected to take at most this long, results wait for it."""
+"""Results wait for the next task if that task is expected to take at most this time in seconds."""
 FLUSH_S = 0.001
 """The longest time, in seconds, for which results wait."""
 TOGETHER_BYTES = 1 << 14
-"""The largest size in bytes of a value that shares a message with other values."""
+"""The largest size in bytes of a value that is sent in one message with other values."""
 
 
 class ResultOutbox:

@@ -81,8 +81,11 @@ class TaskResults:
     def _counted(
         self, connection: Connection, task: Any, items: Any, context: TaskContext, started: Began
     ) -> Done | Failed:
-        """Return the message with the items of a generator, as many as the task has results. As in
-        Ray, items that came before an error are results.
+        """Return the message with the values of a task's generator. The task has a fixed number of
+        results, `num_returns`: the generator must yield as many values, and further values are
+        dropped.
+
+        As in Ray, the values that came before an error are results all the same.
         """
         number, returns, name = task.number, task.returns, context.name
         packed: list[Payload] = []

@@ -28,7 +28,8 @@ from phalanx.worker.context import TaskContext
 from phalanx.worker.references import TaskReferences
 
 _SMALL_BYTES = 4096
-"""The size in bytes up to which a value is sent in a message, whatever the cluster's settings are.
+"""The largest size in bytes of a value that is always sent in a message, whatever the cluster's
+settings are.
 """
 
 
@@ -144,10 +145,8 @@ class TaskValues:
         return found
 
     def keep_arguments(self, context: TaskContext) -> None:
-        """Keep the references in the arguments of an actor that was created.
-
-        The actor's creator keeps the objects as long as the actor lives. This process keeps the
-        references that it still holds.
+        """Make this process a borrower of the arguments to which the actor's instance still refers,
+        after its constructor has ended.
         """
         with self._lock:
             for owner, number in context.adopted or ():
@@ -156,9 +155,7 @@ class TaskValues:
                     self._references.keep(ref)
 
     def pack(self, result: Any, connection: Connection, number: int, name: str) -> Payload:
-        """Return the payload of a result. Its references are handed over to the owner of the
-        result.
-        """
+        """Return the payload of a result. The owner of the result gets the references in it."""
         if result is None:
             return NONE_PICKLE
         if is_plain(result) and len(data := dumps(result, 5)) <= _SMALL_BYTES:
