@@ -24,7 +24,7 @@ from phalanx.runtime.os.own_time import own_time
 BEAT_S = 3.0
 """Seconds without sending after which a side sends a report, as a sign of life."""
 SILENT_S = 15.0
-"""Seconds without a byte from the other side after which a socket counts as broken."""
+"""Seconds after which a socket counts as broken if no byte comes from the other side."""
 KEPT_BYTES = 64 << 20
 """The number of unconfirmed bytes above which `send` waits, if its caller allows a wait."""
 _READ_BYTES = 1 << 18
@@ -84,7 +84,9 @@ class Channel:
         self._wake()
 
     def resume(self, have: int) -> None:
-        """Begin a new connection; see `ResumableStream.resume`."""
+        """Prepare the stream for a new socket. `have`: the number of the last part from this side
+        that the other side has received. Raises ProtocolError for an impossible number.
+        """
         with self._lock:
             self._stream.resume(have)
             self._is_dropped = False

@@ -93,7 +93,9 @@ class ClientActorMaker(ActorMaker):
 
 
 class ClientRuntime:
-    """The parts of a client, under the names of a driver's runtime."""
+    """The parts of a client. They have the names of the corresponding parts of a driver's runtime,
+    so that the same code can use both.
+    """
 
     kind = "driver"
 
@@ -222,13 +224,15 @@ class ClientEngine(RuntimeEngine):
     def cancel(
         self, ref: ObjectRef[Any] | ObjectRefGenerator[Any], force: bool, recursive: bool
     ) -> None:
-        """Cancel the task of a reference or generator."""
+        """Cancel the task that makes this object or fills this generator."""
         found = ref.completed() if isinstance(ref, ObjectRefGenerator) else ref
         name = (found._owner, found._number)
         self._conversation.ask(lambda token: m.CancelWork(token, name, force, recursive)).result()
 
     def withdraw(self, ref: ObjectRef[Any]) -> bool:
-        """Take a task back if no worker has it. Returns whether it was taken back."""
+        """Take back the task that makes this object, if no worker has the task yet. Returns whether
+        the task was taken back.
+        """
         name = (ref._owner, ref._number)
         answer = self._conversation.ask(lambda token: m.Withdraw(token, name)).result()
         return bool(msgspec.msgpack.decode(answer))
@@ -241,7 +245,9 @@ class ClientEngine(RuntimeEngine):
     def why_pending(
         self, what: ObjectRef[Any] | EmbeddedHandle[Any]
     ) -> Request[Explanation] | None:
-        """Return the request that asks why an actor, or a reference's task, waits."""
+        """Return the request that asks why an actor waits, or why the task that makes an object
+        waits.
+        """
         if isinstance(what, EmbeddedHandle):
             return ExplainActor(what._client.actor.hex())
         name = (what._owner, what._number)

@@ -36,7 +36,9 @@ def node_of_this_job() -> Session:
 
 
 def _nodes(files: str) -> list[tuple[Session, Announcement]]:
-    """Return the nodes of this machine. Nodes of a private cluster are found beside its files."""
+    """Return the nodes of this machine. `files`: a directory of the job's files. If the job belongs
+    to a private cluster, its nodes are found through the directories above this one.
+    """
     found = daemons(sessions.runtime_root())
     found += [(one.session, one.daemon) for one in registered()]
     for above in Path(files).parents:

@@ -55,7 +55,9 @@ class ClientReferences:
         )
         self._watchers: dict[m.Name, tuple[ObjectRef[Any], list[Callable[[], None]]]] = {}
         self._streams: dict[int, tuple[weakref.ref[Stream], int]] = {}
-        """The streams that have not ended, and the index up to which items came, by number."""
+        """For each stream that has not ended, by the number of its task: the stream, and how many
+        of its items have arrived.
+        """
         self.abandoned: deque[Stream] = deque()
         self._grown = threading.Condition(self._lock)
         conversation.heard[m.Arrived] = self._arrived

@@ -84,9 +84,9 @@ class ClientTasks:
         self._lock = threading.Lock()
         self._functions: set[bytes] = set()
         self._known: dict[bytes, int] = {}
-        """The numbers of the templates that the driver has, by their content."""
+        """The numbers of the templates that the driver has, by the templates' encoded contents."""
         self._latest: dict[int, tuple[Template, int]] = {}
-        """The numbers of templates that were used lately, by identity."""
+        """Templates that were used lately, each with its number, by the templates' `id()`."""
         self.machine = SimpleNamespace(dirty=())
 
     def new(
@@ -355,7 +355,9 @@ class ClientObjects:
 
 
 class ClientOwner:
-    """The parts of this module, under the names that an engine uses."""
+    """The classes of this module together. They have the names of the corresponding parts of an
+    owner, so that the same code can use both.
+    """
 
     def __init__(self, references: ClientReferences, conversation: Conversation) -> None:
         numbers = itertools.count(m.FIRST_NUMBER)

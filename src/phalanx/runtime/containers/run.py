@@ -104,9 +104,12 @@ def request_for(
 
 
 def _end_in_time(kill: Sequence[str]) -> None:
-    """Ignore all signals from now on, because the tool passes them on. After SIGTERM, kill the
-    container with this command shortly before the node kills all processes, because afterwards no
-    process could remove the container.
+    """Ignore all signals from now on, because the tool passes them on. `kill`: the command that
+    kills the container.
+
+    The first SIGTERM begins the grace period of the job. Run `kill` shortly before the end of that
+    period, because the node then kills all processes here, and none would be left to remove the
+    container.
     """
     has_ended = False
 

@@ -45,7 +45,9 @@ _CDI = ("/etc/cdi", "/var/run/cdi")
 """The directories in which podman looks for the descriptions of devices."""
 _TAIL_LINES = 20
 _SETTLE_S = 1.0
-"""Seconds that the tool has to remove the container after the worker's end."""
+"""The longest time, in seconds, for which this process waits after the worker's end until the tool
+has removed the container.
+"""
 _FIRST_FREE = 64
 _CREDENTIALS = struct.Struct("3i")
 """A pid, a uid and a gid (unix(7): SCM_CREDENTIALS)."""

@@ -178,8 +178,8 @@ class JobCluster:
             time.sleep(_AGAIN_S)
 
     def wait_for_end(self) -> bool:
-        """Wait until the head or this member's node has ended. Returns False if only the node has
-        ended.
+        """Wait until the head or this member's node has ended. Returns True if the head has ended,
+        False if only the node has.
         """
         node = self._daemons[-1].process
         while True:

@@ -62,7 +62,9 @@ class Dialect(Protocol):
         ...
 
     def overrides(self, what: str) -> dict[str, Any]:
-        """Return the resources or labels that override those of the program. Raises ValueError."""
+        """Return the resources or labels that the dialect sets in place of those of the program.
+        `what`: "resources" or "labels". Raises ValueError.
+        """
         ...
 
     def settings(self) -> Mapping[str, str]:

@@ -29,10 +29,11 @@ from phalanx.worker.context import TaskContext, current_lease, current_task, pla
 def visible_ids(resource: str, devices: Mapping[str, Sequence[int]]) -> list[int] | list[str]:
     """Return the names by which the program knows the devices that its work holds.
 
-    The names are the entries of the variable that shows devices to programs, which may be UUIDs;
-    without that variable, they are numbers. One of Ray's variables can forbid the runtime to change
-    the variable of devices. The variable of devices then lists all devices of the node, and the
-    names are the entries for the devices of the work.
+    The names are the entries of the variable that shows devices to programs, such as
+    CUDA_VISIBLE_DEVICES. They are numbers or UUIDs. Usually the variable lists just the devices of
+    the work. But if one of Ray's variables forbids the runtime to change it, it lists all devices
+    of the node; the names are then the entries for the work's devices. If the variable does not fit
+    the work's devices, the names are the node's own numbers.
     """
     numbers = list(devices.get(resource, ()))
     variable = VISIBLE.get(resource, "")

@@ -28,7 +28,7 @@ from phalanx.runtime.environments.tools import (
 
 _BEHIND = "phalanx_node.pth"
 _MOST_OUTPUT = 16 << 20
-"""The bytes of a tool's output that are passed on; the rest is dropped."""
+"""The largest number of bytes of a tool's output that are passed on; the rest is dropped."""
 
 
 class BuildError(Exception):

@@ -20,7 +20,7 @@ from phalanx.model.environments import READY, USED
 from phalanx.model.readable import size
 
 MOST_BYTES = 50 << 30
-"""The bytes that all environments of an account may take on a machine."""
+"""The largest number of bytes that all environments of an account may take on a machine."""
 LEAST_FREE_BYTES = 2 << 30
 """The number of bytes that the cache tries to leave free in its file system."""
 GRACE_S = 600.0

@@ -20,7 +20,9 @@ the one that comes last here decides.
 """
 ALWAYS_LEFT_OUT = (".git", ".venv", "venv", "__pycache__")
 LARGE_BYTES = 10 << 20
-"""Bytes of a file above which a note names it, as in Ray."""
+"""The size in bytes from which a file counts as large. A note names the large files of a package,
+as in Ray.
+"""
 MOST_UNPACKED = 8 << 30
 _SHOWN = 5
 _EPOCH = (1980, 1, 1, 0, 0, 0)
