@@ -272,7 +272,8 @@ class WorkerCore:
 
     def ended(self, connection: Connection, definition: Definition, seconds: float) -> bool:
         """Note that a task of this function has ended, and how long it ran. Returns whether the
-        process ends, because it has called the function as often as allowed.
+        process ends, because it has called the function as often as allowed. If so, its node and
+        its owner are told, and the tasks that have not begun are returned.
         """
         definition.calls += 1
         weight = 1.0 if definition.calls == 1 else 0.2
@@ -312,7 +313,8 @@ class WorkerCore:
     # ---- owners and nodes end ----------------------------------------------------------------
 
     def connection_lost(self, connection: Connection) -> None:
-        """Drop the tasks that came over a connection which has ended.
+        """Drop the tasks that came over a connection which has ended. If the running task came over
+        this connection, cancel and interrupt it.
 
         Their owner may have made another connection before the end was noticed here; tasks that
         came over that connection continue. An actor's calls run to their ends, except for calls

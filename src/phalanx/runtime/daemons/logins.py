@@ -96,8 +96,8 @@ def path() -> str:
 
 
 def read() -> Logins:
-    """Return the logins. Raises AuthenticationError for a file that other users could read or have
-    made.
+    """Return the logins; none if there is no file. Raises AuthenticationError for a file that
+    cannot be read, and for one that other users could read or have made.
     """
     where = path()
     try:

@@ -200,7 +200,9 @@ class RuntimeEngine:
         )
 
     def stop(self) -> None:
-        """End the job. If the node was started here, end it, too, and wait until it is gone."""
+        """Show what the workers have printed so far, and end the job. If the node was started here,
+        end it, too, and wait until it is gone.
+        """
         runtime = self.runtime
         forget_process(runtime.process_id)
         interrupts.unguard()

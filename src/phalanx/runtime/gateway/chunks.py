@@ -53,7 +53,9 @@ def decode_get(raw: bytes) -> tuple[str, int, int]:
 
 @contextlib.contextmanager
 def blocking(sock: socket.socket) -> Iterator[None]:
-    """Prepare the socket for a thread that may wait for at most STALL_S in each operation."""
+    """Make the socket blocking for a thread until the block ends. Each operation waits for at most
+    STALL_S.
+    """
     if isinstance(sock, ssl.SSLSocket):
         sock.settimeout(STALL_S)
     else:  # the kernel's own limit, so that each chunk is one system call

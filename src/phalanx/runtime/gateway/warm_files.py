@@ -29,7 +29,9 @@ class WarmFiles:
         self._lock = threading.Lock()
 
     def hold(self, name: str, begun: Begun) -> None:
-        """Hold the file of a complete object. The file may be reused once the object is deleted."""
+        """Hold the file of a complete object. The file may be reused once the object is deleted. A
+        file that is too small or too large for this is closed at once.
+        """
         if not MIN_BYTES <= begun.size <= MAX_BYTES:
             begun.close()
             return

@@ -37,7 +37,7 @@ class Warming:
         self._left = list(PARTS)
 
     def step(self) -> bool:
-        """Import the next part. Returns False if all parts are imported."""
+        """Import the next part. Returns False if no part was left."""
         if not self._left:
             return False
         import_module(self._left.pop(0))

@@ -132,7 +132,9 @@ class EarlierAccounts:
         self._wanted.discard(process)
 
     def settle(self) -> None:
-        """Continue with the fork servers and with the adopted commands. End all other commands."""
+        """Continue with the fork servers and with the adopted commands. End all other commands.
+        Report the adopted commands that have ended together with their fork servers.
+        """
         for uid, found in self._found.items():
             self._accounts.take_over(self._grants[uid], found, self._wanted)
         self._accounts.lost(sorted(self._unreached & self._wanted))

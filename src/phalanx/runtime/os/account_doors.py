@@ -71,7 +71,8 @@ def has_account_with_work(kept: str) -> bool:
 
 
 def end_accounts(kept: str, among: Collection[int] | None = None) -> None:
-    """End all work of the accounts, and wait for the end of its processes.
+    """End all work of the accounts, and delete their sockets. Wait for the end of the processes for
+    at most _ENDED_S.
 
     `among`: the accounts; None for all that have sockets in the directory.
     """

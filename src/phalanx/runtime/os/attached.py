@@ -119,7 +119,8 @@ class _Stand:
 
     def run(self) -> tuple[int, int]:
         """Run the program until it has ended. Returns its exit code in the form of shells, and its
-        signal or 0.
+        signal or 0. If nobody connects in time, the program is not started, and the code is
+        NOT_STARTED.
         """
         begin = self._wait_for_somebody()
         if begin is None:

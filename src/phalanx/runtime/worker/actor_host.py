@@ -385,8 +385,8 @@ class ActorHost:
         self._begin_end()
 
     def _begin_end(self) -> None:
-        """Let running calls end. Calls that have not begun never run: their callers are told that
-        the actor has ended.
+        """Wake the main thread, which then waits for the running calls. Calls that have not begun
+        never run: their callers are told that the actor has ended.
         """
         self._wake()
 

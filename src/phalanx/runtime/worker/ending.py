@@ -40,7 +40,9 @@ def exit_after(program: Callable[[], int]) -> NoReturn:
 
 
 def end_process(error: SystemExit, node: NodeConnection) -> NoReturn:
-    """End the process with the exit code in `error`. All results must have been sent."""
+    """Run the exit handlers, and end the process with the exit code in `error`. All results must
+    have been sent.
+    """
     run_exit_handlers(node)
     _exit(error.code if isinstance(error.code, int) else int(error.code is not None))
 

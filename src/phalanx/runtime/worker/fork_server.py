@@ -53,8 +53,8 @@ printed them.
 def run(
     sock: socket.socket, session: sessions.Session, preload: list[str], lifeline: int
 ) -> NoReturn:
-    """Serve the node until its socket closes. This function never returns. `lifeline`: see
-    `shields`.
+    """Import the modules `preload`, and serve the node until its socket closes. This function never
+    returns. `lifeline`: see `shields`.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     name_process(FORK_SERVER)
@@ -317,7 +317,10 @@ class WorkerForkServer(ForkServer):
         return UNFINISHED_S if patience_s is None else min(patience_s, UNFINISHED_S)
 
     def after_round(self) -> None:
-        """Pass on the beginnings of lines that have not grown for some time."""
+        """Do what is due after a round of events: remove containers that workers have left, watch
+        workers that have begun, and pass on the beginnings of lines that have not grown for some
+        time.
+        """
         super().after_round()
         self._removal.look()
         for worker, forking in list(self._forking.items()):
@@ -338,7 +341,9 @@ class WorkerForkServer(ForkServer):
         self.node.post(LogLine(pipe.pid, pipe.name, line, pipe.is_error))
 
     def before_end(self, child: Child) -> None:
-        """Read the rest of a worker's output before the worker's end is reported."""
+        """Read the rest of a worker's output before the worker's end is reported. If the worker ran
+        in an image, request the removal of the container that it may have left.
+        """
         super().before_end(child)
         if child.process in self._in_images:
             self._in_images.remove(child.process)

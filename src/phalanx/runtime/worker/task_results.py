@@ -50,7 +50,9 @@ class TaskResults:
     def pack_many(
         self, connection: Connection, task: Any, result: Any, context: TaskContext, started: Began
     ) -> Done | Failed:
-        """Return the message for several results, for none, or for a stream of results."""
+        """Return the message for several results, for none, or for a stream of results. Raises
+        ValueError if the number of values differs from the number of results.
+        """
         number, returns = task.number, task.returns
         name = context.name
         if returns < 0:

@@ -179,7 +179,8 @@ class TaskValues:
 
     def settle_borrows(self, context: TaskContext, connection: Connection) -> None:
         """Register this process, at the end of a task, as a borrower of those references in the
-        task's arguments that it still holds.
+        task's arguments that it still holds. Wait until the owners, except for the caller, have
+        handled the registrations.
 
         This must happen before the caller releases the references.
         """
