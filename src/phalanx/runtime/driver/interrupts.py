@@ -43,8 +43,9 @@ def interruptible(function: F) -> F:
 
 
 def in_runtime(frame: FrameType | None) -> bool:
-    """Whether the innermost code of the thread that runs `frame` belongs to the runtime's own work,
-    which an exception would leave half done.
+    """Whether the thread that runs `frame` is in the middle of the runtime's own work, which an
+    exception would leave half done. Code that a function marked as `interruptible` has called does
+    not count.
     """
     while frame is not None:
         if frame.f_code in _interruptible:

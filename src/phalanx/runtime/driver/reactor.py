@@ -329,7 +329,9 @@ class Reactor:
             self._lead.release()
 
     def _tick_if_due(self, now: float) -> float:
-        """Run the tick if it is due. Returns the seconds until the next tick."""
+        """If the tick is due, run it, and check that this process still listens. Returns the
+        seconds until the next tick.
+        """
         if now >= self._next_tick:
             self._next_tick = now + _IDLE_S  # set even if the tick raises an error
             if not self._is_accepting and self._listener is not None:

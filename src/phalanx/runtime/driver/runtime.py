@@ -173,7 +173,9 @@ class Runtime:
     # ---- up and down -------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Listen under this process's id, and begin to read the node's messages."""
+        """Listen under this process's id, and begin to read the node's messages. From now on,
+        references and handles of this process use this runtime.
+        """
         self.reactor.listen(listen(self.session.socket_of(self.process_id)))
         self.node.connection.peer = b"node"
         self.reactor.add(self.node.connection)

@@ -119,7 +119,9 @@ _SUPPORTED = frozenset(
 
 
 def environment_of(job: JobSettings, options: Mapping[str, Any]) -> bytes:
-    """Return the key of the environment in these options, merged with the parent's environment."""
+    """Return the key of the runtime environment that these options and the job's environment give
+    together; b"" for no environment. Raises RuntimeEnvSetupError for a field that is not supported.
+    """
     own = dict(options.get("runtime_env") or {})
     parent = job.environment
     if not own and not parent:

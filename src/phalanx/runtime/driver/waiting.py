@@ -294,7 +294,9 @@ class Waiting:
         timeout_s: float | None,
         fail_fast: bool = False,
     ) -> bool:
-        """Wait until `needed` of `missing` are ready. Returns False if the time is up before."""
+        """Wait until `needed` of `missing` are ready. With `fail_fast`, one failed object also ends
+        the wait. Returns False if the time is up before.
+        """
         if timeout_s is not None and timeout_s <= 0:
             return self._poll(missing, needed)
         waiter = Waiter(needed, fail_fast)

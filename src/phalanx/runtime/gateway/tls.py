@@ -47,7 +47,7 @@ class Identity:
 
 
 def _certificate(path: str) -> bytes:
-    """Return the first certificate in a private file, as DER."""
+    """Return the first certificate in a private file, as DER. Raises AuthenticationError."""
     try:
         text = read_private(path, _MAX_BYTES).decode("ascii", "replace")
     except OSError as error:

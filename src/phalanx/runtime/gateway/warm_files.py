@@ -50,7 +50,8 @@ class WarmFiles:
     def reuse(self, spare: str, name: str, size: int) -> Begun | None:
         """Begin object `name` in the file of a deleted object.
 
-        If that file is no longer held, or is still being read, delete it and return None.
+        If that file is no longer held, is too small, or is still being read, delete it and return
+        None.
         """
         with self._lock:
             begun = self._held.pop(spare, None)

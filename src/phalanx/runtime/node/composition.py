@@ -259,7 +259,9 @@ class EmbeddedNode:
         self.node.devices.ended(reason)
 
     def serve(self, driver: Connection | None) -> None:
-        """Run until a stop is requested, or the node's driver is gone."""
+        """Run until a stop is requested, or the node's driver is gone. Then end the node's helpers
+        and all its work, except for commands that continue, and tell the head that the node leaves.
+        """
         self._driver = driver
         if driver is not None:
             self.loop.watch(driver)

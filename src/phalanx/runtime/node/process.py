@@ -103,7 +103,9 @@ def leave(config: NodeConfig, node: EmbeddedNode | None, is_over: bool) -> bool:
 
 
 def own(config: NodeConfig, node: EmbeddedNode) -> None:
-    """Make this process the owner of the session. From now on, signals end the process."""
+    """Make this process the owner of the session. From now on, SIGTERM ends the process. In a
+    cluster, SIGHUP restarts it.
+    """
     sessions.own(config.session, os.getpid())
     signal.signal(signal.SIGTERM, lambda *_: node.loop.stop())
     if config.member is not None:

@@ -66,7 +66,7 @@ def _way_of_commands(launch: str) -> Callable[[], str]:
 
 
 def _max_workers() -> int:
-    """Return how many workers the limit of open files allows.
+    """Return how many workers the limit of open files allows; 0 for any number.
 
     The fork server has the same limit as this process.
     """

@@ -210,8 +210,8 @@ class UserForks:
     # ---- fork servers ----------------------------------------------------------------------------
 
     def _open(self, grant: Grant) -> _Server | None:
-        """Ask phalanx-launch for the fork server of an account. Returns None if phalanx-launch is
-        not running.
+        """Ask phalanx-launch for the fork server of an account. Returns None if phalanx-launch
+        cannot be reached.
         """
         door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         door.setblocking(False)

@@ -169,7 +169,9 @@ class ActorHost:
         return True
 
     def _end_unmade(self) -> int:
-        """End an actor whose constructor raised an error or called exit_actor."""
+        """End an actor whose constructor raised an error or called exit_actor. Returns the exit
+        code.
+        """
         if self._exit_reason:
             self._finish()
             return 0

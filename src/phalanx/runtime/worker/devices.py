@@ -94,7 +94,9 @@ class DeviceEnvironment:
         return bool(self._of_gang)
 
     def _set(self, old: Mapping[str, str | None], new: Mapping[str, str]) -> None:
-        """Set variables. Those of the previous work are removed."""
+        """Set the variables `new`. Before that, give the variables of the previous work their
+        earlier values, `old`, again.
+        """
         for name, before in old.items():
             if before is None:
                 os.environ.pop(name, None)

@@ -254,7 +254,9 @@ class WorkerForkServer(ForkServer):
         return super().others() | self._removal.pids
 
     def end_everything(self) -> None:
-        """End all children, including children that are being forked."""
+        """End all children, including children that are being forked. Then remove the containers
+        that workers have left.
+        """
         for forking in self._forking.values():
             forking.shield.end()
         super().end_everything()

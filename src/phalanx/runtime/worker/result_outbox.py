@@ -14,7 +14,9 @@ SHORT_S = 0.0005
 FLUSH_S = 0.001
 """The longest time, in seconds, for which results wait."""
 TOGETHER_BYTES = 1 << 14
-"""The largest size in bytes of a value that is sent in one message with other values."""
+"""A value of more than this size in bytes is the last one in its message, which is then posted at
+once.
+"""
 
 
 class ResultOutbox:

@@ -139,7 +139,9 @@ class TaskResults:
     async def stream_async(
         self, connection: Connection, task: Any, items: Any, context: TaskContext, started: Began
     ) -> Done:
-        """Send the values of an async generator as they come."""
+        """Send the values of an async generator as they come. Returns the message for the end of
+        the stream. Raises TypeError if the task has a fixed number of results.
+        """
         if task.returns >= 0:
             raise TypeError(
                 f"{context.name} is an async generator: use num_returns='streaming' to read it."
