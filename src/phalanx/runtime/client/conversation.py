@@ -84,7 +84,10 @@ class Conversation:
     # ---- out ---------------------------------------------------------------------------------
 
     def tell(self, *messages: Any) -> None:
-        """Send messages, in this order. Raises ConnectionError if the driver is lost."""
+        """Send messages, in this order. Before them go the messages of `before_sending`, and the
+        news of dropped references. Raises ConnectionError if the driver is lost, and
+        MessageTooLargeError.
+        """
         first = self.before_sending()
         names = []
         for _ in range(len(self.dropped)):

@@ -173,7 +173,9 @@ class ClientDriver:
             self._has_left.set()
 
     def _answer(self, token: int, work: Callable[[], msgspec.Raw]) -> None:
-        """Send the client the result or the error of some work."""
+        """Do some work, and send the client its result or its error. `token`: the token of the
+        client's question; 0 if it expects no answer.
+        """
         try:
             result, error = work(), None
         except Exception as raised:

@@ -121,7 +121,9 @@ def fingerprint_at(address: str, timeout_s: float, trust: Trust = ANY) -> str:
 
 
 def _opened(host: str, port: int, timeout_s: float, trust: Trust) -> tuple[socket.socket, bytes]:
-    """Return a connection, and the channel binding of the certificate that the head has shown."""
+    """Return a connection, and the channel binding of the certificate that the head has shown;
+    NO_BINDING on loopback, where there is no TLS. Raises AuthenticationError and OSError.
+    """
     sock = socket.create_connection((host, port), timeout_s)
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -132,7 +132,7 @@ class Daemon:
         self.process.wait()
 
     def stop(self) -> None:
-        """Stop the daemon in an orderly way."""
+        """Stop the daemon in an orderly way. If it does not end in time, kill it."""
         self.process.terminate()
         try:
             self.process.wait(STOP_TIMEOUT_S)
@@ -345,8 +345,8 @@ def link_cluster(address: str, temp_dir: str) -> str:
 
 
 def stop_all(temp_dir: str | None = None, force: bool = False) -> list[Announcement]:
-    """End this user's daemons on this machine, nodes before heads. Returns the daemons that were
-    ended.
+    """End this user's daemons on this machine, nodes before heads. Also end the members of dead
+    nodes, and delete dead sessions. Returns the daemons that were ended.
     """
     found = local_daemons(temp_dir=temp_dir)[::-1]
     # All nodes at once: while one of them ended, the head would start its jobs on the others.

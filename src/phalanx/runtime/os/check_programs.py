@@ -67,7 +67,9 @@ class CheckCommands:
             self._failure = Exit(None, error.strerror or str(error))
 
     def ended(self) -> Exit | None:
-        """Return how the running check ended; None while it runs."""
+        """Return how the running check ended; None while it runs. Processes that the check has left
+        behind are killed.
+        """
         failure, self._failure = self._failure, None
         if failure is not None or self._process is None:
             return failure

@@ -209,7 +209,9 @@ class ChildKeeper:
         self.node.post(message)
 
     def _send(self, child: Child, number: int) -> None:
-        """Send a signal to a command and all processes that it has started, or to one worker."""
+        """Send a signal to one worker, or to a command's process group. A command's SIGTERM reaches
+        all processes that the command has started. After SIGKILL, no other signal is sent.
+        """
         if number == signal.SIGKILL:
             if child.has_ended:
                 child.lingering = None

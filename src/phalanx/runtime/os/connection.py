@@ -262,8 +262,8 @@ class Connection:
                 self.on_writable(self, False)
 
     def drain_all(self, timeout_s: float) -> None:
-        """Send everything before the connection is ended on purpose. Waits for the reader at most
-        `timeout_s` seconds.
+        """Send everything before the connection is ended on purpose. Gives up if the reader takes
+        nothing for `timeout_s` seconds.
         """
         self.flush()
         while self._backlog and not self.closed:

@@ -65,7 +65,9 @@ class ForkServer(ChildKeeper):
         self.read_from(self._starters.fileno, self._commands_begun)
 
     def serve(self) -> None:
-        """Run until the node is gone."""
+        """Run until the node is gone. Then end everything that must not outlive the node, and
+        delete its session unless members continue.
+        """
         keeps = os.path.isdir(self._session.kept)
         self.pass_signals_over()
         while self.round(self.patience_s()):

@@ -75,7 +75,9 @@ class JobDirectories:
         return os.path.join(self.root, _below(job))
 
     def make(self, order: StartMember) -> str:
-        """Write the member's files. Returns the path of the member's log."""
+        """Write the member's files, and shorten the log of an older attempt. Returns the path of
+        the member's log.
+        """
         directory, member = self._directory(order.job), directory_name(order.name)
         commands = (*order.before, *order.commands)
         if order.prepare is not None or not all(command.directory for command in commands):

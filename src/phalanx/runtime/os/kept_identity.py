@@ -43,7 +43,7 @@ class Identity(msgspec.Struct, kw_only=True):
 
 
 def read_identity(directory: str) -> Identity | None:
-    """Return the identity in a directory of records."""
+    """Return the identity in a directory of records; None if it cannot be read."""
     try:
         with open(os.path.join(directory, IDENTITY), "rb") as file:
             return msgspec.json.decode(file.read(), type=Identity)

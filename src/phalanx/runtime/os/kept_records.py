@@ -63,7 +63,7 @@ class KeptRecords:
         _write(self._path(member.attempt), msgspec.msgpack.encode(lasting))
 
     def forget(self, attempts: Collection[AttemptOf]) -> None:
-        """Delete the records of these attempts."""
+        """Delete the records of these attempts, and the exit files of their commands."""
         for attempt in attempts:
             processes = self._processes.pop(attempt, [])
             for process in processes:

@@ -98,7 +98,7 @@ def _claiming(root: str) -> Iterator[None]:
 
 def end_members(root: str) -> None:
     """End the members of all sessions whose processes have ended, because no node will continue
-    with them.
+    with them. Delete their records.
     """
     from phalanx.runtime.os.account_doors import end_accounts
     from phalanx.runtime.os.adopted_commands import end_command

@@ -31,7 +31,9 @@ class OwnedJobDirectories(JobDirectories):
         """A function that is called for each member before it begins."""
 
     def make(self, order: StartMember) -> str:
-        """Write the member's files. Returns the path of the member's log. Raises OSError."""
+        """Write the member's files, and give the member's account its rights on them. Returns the
+        path of the member's log. Raises OSError.
+        """
         self.admit(order)
         log = super().make(order)
         uid = -1 if order.grant is None or order.grant.refusal else order.grant.uid

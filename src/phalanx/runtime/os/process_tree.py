@@ -163,8 +163,8 @@ def _signal_all(pids: Iterable[int], number: int) -> None:
 
 
 def reaped(pid: int) -> bool:
-    """Wait a little until a killed child is dead, even if another thread has started it. Returns
-    whether the child is dead.
+    """Wait a little until a killed child is dead, even if another thread has started it, and reap
+    it. Returns whether the child is dead.
     """
     with contextlib.suppress(OSError):  # no descriptor could be opened, or the child was reaped
         pidfd = os.pidfd_open(pid)

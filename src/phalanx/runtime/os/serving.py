@@ -56,7 +56,7 @@ def announce(directory: Path, url: str, cluster: str) -> Serving:
 
 
 def servers(directory: Path) -> list[Serving]:
-    """Return the living servers of this user, latest last."""
+    """Return the living servers of this user, latest last. Files of dead servers are deleted."""
     found = []
     for path in sorted(directory.glob("server-*.json"), key=lambda path: path.name):
         with contextlib.suppress(OSError, msgspec.MsgspecError):
@@ -94,7 +94,9 @@ def start(directory: Path, module: str, arguments: list[str]) -> Serving:
 
 
 def stop(serving: Serving) -> None:
-    """End a server, and wait until its port is free."""
+    """End a server, and wait until it has ended, for at most ENDS_S seconds. Its port is then
+    free.
+    """
     with contextlib.suppress(ProcessLookupError):
         os.kill(serving.pid, signal.SIGTERM)
     deadline = time.monotonic() + ENDS_S
