@@ -5,9 +5,9 @@ Source: Volcano's gang-aware eviction. The tasks above the minimums of a job, of
 its subgroups can be evicted without harm. In each domain, such tasks form a safe bundle. The job's
 other tasks there form a whole bundle, whose eviction breaks the gang.
 
-A policy may have more ready subgroups than it needs. The surplus subgroups may be broken, and a
-broken subgroup protects none of its tasks. All tasks of a job that is already below its minimum are
-safe.
+A subgroup policy may have more ready subgroups than it needs. The surplus subgroups may be broken,
+and a broken subgroup protects none of its tasks. All tasks of a job that is already below its
+minimum are safe.
 
 Bundles are ordered by kind, then by the order of jobs or queues, then by return: the needed
 resources that are freed in the domain, divided by all resources that are freed if the gang breaks.
@@ -27,7 +27,8 @@ from phalanx.scheduler.cycle.jobs import Job, SubJob
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
     """Tasks of one job that are evicted together. `whole`: whether their eviction breaks the gang.
-    `elsewhere`: the amounts that the whole job holds; zero unless the eviction breaks the gang.
+    `here`: the requests of these tasks. `elsewhere`: the requests of all tasks of the job; zero
+    unless the eviction breaks the gang.
     """
 
     whole: bool
@@ -72,7 +73,9 @@ def bundles_of(cluster: Cluster, job: Job, local: Iterable[int]) -> list[Bundle]
 
 
 class _Parts:
-    """How many tasks and subgroups each part of a job can still give up."""
+    """Counts the tasks that each part of a job still has, and the subgroups that each subgroup
+    policy can still spare.
+    """
 
     def __init__(self, job: Job) -> None:
         self._left = {sub.uid: sub.ready_count() for sub in job.subjobs.values()}

@@ -213,7 +213,9 @@ class Consolidation:
         return _Mover(job, tasks, lost_s, terms.restart_s, left_s)
 
     def _is_free_to_move(self, t: int) -> bool:
-        """Whether a task may be evicted, and where it may run does not depend on other tasks."""
+        """Whether a task may be evicted, and may run on the same nodes whatever other tasks are
+        there.
+        """
         cluster = self._session.cluster
         shape = cluster.eq_class[t].shape
         tied = shape.spread or shape.ports or (shape.affinity and shape.affinity.between_tasks)

@@ -1,4 +1,5 @@
-"""Places a job within one network domain. Closer domains are tried first, and the best one is kept.
+"""Places a job within one network domain. Domains whose nodes are closer to each other are tried
+first.
 
 Source: Volcano's allocateForJob and allocateForSubJob. Domains are tried in levels, closest first.
 The first level that has a domain with room for the job decides: of its domains with room, the one

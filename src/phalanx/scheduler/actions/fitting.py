@@ -83,10 +83,10 @@ class Fitting:
         return None
 
     def _too_little(self, job: Job, tasks: Tasks, mask: Flags) -> _Lack | None:
-        """If it is certain that too few of the gang's tasks could be placed, return how many.
-        Otherwise return None.
+        """Return how many of the gang's tasks could be placed if this is certainly too few; None
+        otherwise.
 
-        This can only be certain for a gang of equal tasks: too few of them would fit even without
+        It can be certain only for a gang of equal tasks: too few of them would fit even without
         other waiting work, or quotas admit too few.
         """
         session = self._session

@@ -188,8 +188,10 @@ class GangEviction:
     def _attempt(
         self, statement: Statement, job: Job, domain: str, victims: Sequence[int]
     ) -> dict[str, str] | None:
-        """Evict the victims, and place the gang in the domain. Only if the gang is then pipelined,
-        the moves are added to `statement`.
+        """Evict the victims, and place the gang in the domain.
+
+        If the gang is then pipelined, adds the moves to `statement`, and returns the domain of each
+        part of the gang. Otherwise undoes all moves, and returns None.
         """
         session = self._session
         before = job.counts[j.PIPELINED] + job.counts[j.ALLOCATED] + job.counts[j.BINDING]

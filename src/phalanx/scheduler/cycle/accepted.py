@@ -25,15 +25,17 @@ class Kind:
 
 
 Accepted: TypeAlias = "Mapping[str, Kind | Accepted]"
-"""For each argument, by its name: the kind of its value. If the value is a mapping, the members of
-that mapping, with their kinds, stand in place of a kind. A name that ends in `*` stands for all
-names that begin in this way, and `[]` stands for the items of a list.
+"""The arguments that a plugin or action accepts, each with the kind of its value.
+
+For an argument whose value is a mapping, the entry is not a kind but another `Accepted` with the
+members of that mapping. A name that ends in `*` stands for all names that begin in this way, and
+`[]` stands for the items of a list.
 """
 
 
 class Together(dict[str, "Kind | Accepted"]):
-    """Arguments that are also checked as a whole. `fault` returns why their values do not go
-    together, or "".
+    """Arguments whose values are also checked against each other. `fault` returns why the values do
+    not go together, or "".
     """
 
     def __init__(

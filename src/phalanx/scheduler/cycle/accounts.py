@@ -110,8 +110,9 @@ def promised_to(cluster: Cluster, job: Job) -> Amount:
 
 
 def limitless(limit: Amount) -> Amount:
-    """Return a copy of a capability. CPU or memory is infinite in it if the capability names no
-    amount above zero of that resource, because users then mean no limit.
+    """Return a copy of a capability in which an amount of zero of CPU or memory is infinite.
+
+    A capability without an amount of CPU or memory has zero of it. Users then mean no limit.
     """
     out = limit.copy()
     for r in (0, 1):

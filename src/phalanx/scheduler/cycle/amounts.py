@@ -24,7 +24,7 @@ EPSILON = 0.1
 """
 INFINITE = 1e300
 _OFTEN = 1 << 30
-"""A number that is greater than the number of times that any request fits anywhere."""
+"""Stands for "any number of times": no request ever fits this often."""
 
 Vector = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -102,9 +102,11 @@ class Dimensions:
         return out
 
     def _count_memory(self, out: Counts, amounts: dict[str, float]) -> None:
-        """Count the GPUs of a request for GPU memory as fractions of the largest GPU. So the sum
-        over requests never exceeds the GPUs of the nodes. The plugin gpu-sharing finds a card that
-        has room.
+        """Set, in the counts `out` of a request for GPU memory, the amount of GPUs.
+
+        The requested memory counts as a fraction of the largest GPU. A smaller GPU would be filled
+        by a larger fraction, so these sums may be too low but never too high. The plugin
+        gpu-sharing checks whether a card has room.
         """
         i = self.index.get("gpu")
         if i is not None and self.card_memory:

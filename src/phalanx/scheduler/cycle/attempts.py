@@ -16,9 +16,10 @@ from phalanx.scheduler.cycle.plan import Rejection
 class Attempt:
     """One attempt to place a gang.
 
-    `failed`: the first task that found no room, or -1. `placed`: the number of tasks that had found
-    room by then or request nothing. `why`: the reasons, if a quota stopped the attempt. `roles` and
-    `subgroups`: the numbers of missing tasks or subgroups, by name.
+    `placed`: the number of the gang's tasks that had room when the attempt ended, or that request
+    nothing. `failed`: the first task that found no room; -1 if there is none. `why`: the reasons,
+    if a quota stopped the attempt. `roles`: for each role, how many tasks it lacked. `subgroups`:
+    for each subgroup policy, how many ready subgroups it lacked.
     """
 
     placed: int

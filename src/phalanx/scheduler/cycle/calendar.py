@@ -77,8 +77,9 @@ def owners(users: Sequence[str], queues: Sequence[str]) -> str:
 
 
 def _part(cluster: Cluster, node: int, claim: Counts) -> Counts:
-    """Return the claim with pod slots added. The claim has the same share of the node's slots as it
-    has of the resource of which it claims the largest share.
+    """Return the amounts that a reservation claims on a node, with pod slots added.
+
+    The claim gets a share of the node's slots: the largest share that it has of any other resource.
     """
     has = np.maximum(cluster.capacity[node], 1)
     claim[PODS] = math.ceil(float((claim / has).max()) * float(has[PODS]))
@@ -94,8 +95,10 @@ class Calendar:
         self.kept: Mapping[str, Kept] = {spec.name: Kept(spec, cluster) for spec in specs}
 
     def host(self, job: Job) -> Kept | None:
-        """Return the reservation inside which a job runs; None if the job names none, or one that
-        it may not use.
+        """Return the reservation inside which a job runs.
+
+        Returns None if the job names no reservation, one that it may not use, or one for
+        maintenance.
         """
         if not job.spec.reservation:
             return None

@@ -59,10 +59,10 @@ class Cluster:
 
     Node arrays have one row per node and one column per resource. A column is contiguous in memory,
     because rules read one resource of many nodes. `idle`, `used`, `releasing` and `promised` are
-    Volcano's amounts. `future` is the room that will be idle once evictions end. `asked` and
-    `weighed` (CPU and memory, where a task without a request counts as a small task) are for
-    kube-scheduler's scores. `seats` is the number of tasks on each node. `asked`, `weighed` and
-    `seats` include promised tasks, and no evicted tasks.
+    Volcano's amounts. `future` is the room that will be idle once evictions end. `seats` is the
+    number of tasks on each node. kube-scheduler's scores read `asked`, the requested amounts, and
+    `weighed`, the requested CPU and memory; in `weighed`, a task that requests none of them counts
+    as a small task. `asked`, `weighed` and `seats` include promised tasks, and no evicted tasks.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -93,7 +93,7 @@ class Cluster:
         bound_and_settle(self.jobs, self.hypernodes, self.node_of, self.status, is_strict)
         self.version = 0
         self._others: dict[str, Counts] = {}
-        """The amounts on each node that work outside the columns holds (see `occupy`)."""
+        """The amounts that outside work holds on each node (see `occupy`)."""
         self.changed_at = np.zeros(len(self.nodes), dtype=np.int64)
         """The version at which the amounts of each node last changed. A cache computes a node's
         answers again only if the node has changed since the cache was filled.
@@ -160,8 +160,8 @@ class Cluster:
         """The amounts that each queue's jobs hold at the start of the cycle."""
 
     def _hold_more(self, job: Job, load: Counts) -> None:
-        """Note that a job will hold more (or, with negative numbers, less) at the start of the next
-        cycle.
+        """Add `load` to the amounts that a job holds at the start of the next cycle. With negative
+        numbers, subtract from them.
         """
         job.held += load
         self.held_in_queue[job.queue] += load
@@ -326,8 +326,8 @@ class Cluster:
         return self._sub_of[t] if job.has_subgroups else job.default_subjob
 
     def described(self, name: str, make: Callable[[Sequence[NodeSpec]], T]) -> T:
-        """Return the value that `make` computes from the nodes' descriptions alone. The value is
-        kept, under `name`, for later cycles.
+        """Return what `make` computes from the nodes alone. The value is computed once, and kept
+        under `name` for later cycles.
         """
         if name not in self._described:
             self._described[name] = make(self.nodes)
@@ -335,8 +335,8 @@ class Cluster:
         return found
 
     def of_queues(self, name: str, make: Callable[[Cluster], T]) -> T:
-        """Return the value that `make` computes from the queues and the nodes' descriptions alone.
-        The value is kept, under `name`, for later cycles, so callers must not change it.
+        """Return what `make` computes from the queues and the nodes alone. The value is computed
+        once, and kept under `name` for later cycles, so callers must not change it.
         """
         if name not in self._of_queues:
             self._of_queues[name] = make(self)
@@ -477,13 +477,15 @@ class Cluster:
         self.changed_at[at] = self.version
 
     def touch(self, nodes: Sequence[int]) -> None:
-        """Let caches compute their answers about these nodes again."""
+        """Mark these nodes as changed, so that caches compute their answers about them again."""
         self.version += 1
         self.changed_at[list(nodes)] = self.version
 
     def occupy(self, node: str, amounts: Amounts) -> None:
-        """Set the amounts that work outside the columns holds on a node. The node's free amounts
-        change by the difference.
+        """Set the amounts that outside work holds on a node.
+
+        Outside work is work that has no tasks in these columns, such as tasks and actors that run
+        without a queue. The node's free amounts change by the difference from the last call.
         """
         at = self.node_index[node]
         load = self.dims.counts(amounts)
@@ -500,8 +502,8 @@ class Cluster:
         self.changed_at[at] = self.version
 
     def held_by_others(self, resource: str, nodes: Flags) -> float:
-        """Return how much of a resource the work outside the columns holds on these nodes, added
-        up.
+        """Return how much of a resource outside work (see `occupy`) holds on all of these nodes
+        together.
         """
         r = self.dims.index.get(resource)
         if r is None:
@@ -510,14 +512,14 @@ class Cluster:
         return self.dims.written(r, float(sum(int(x[r]) for x in loads)))
 
     def taken_by_others(self, node: int, resource: int) -> int:
-        """Return how much of a resource work outside the columns holds on one node, in counted
+        """Return how much of a resource outside work (see `occupy`) holds on one node, in counted
         units.
         """
         load = self._others.get(self.node_names[node])
         return 0 if load is None else int(load[resource])
 
     def nodes_of_others(self) -> list[int]:
-        """Return the nodes on which work outside the columns holds any amount."""
+        """Return the nodes for which `occupy` has set amounts."""
         return [self.node_index[name] for name in self._others]
 
     def evict(self, t: int) -> None:
@@ -534,8 +536,10 @@ class Cluster:
         self._move(self.eq_class[t], [node], j.PIPELINED, sign)
 
     def take_homes(self, other: Cluster) -> None:
-        """Take over the homes of tasks from another Cluster. A home is left out if its task or its
-        node is not in this Cluster.
+        """Take over the tasks' homes (see `cycle.moves`) from another Cluster.
+
+        A task keeps its home if it waits or is leaving its node, and if the home is a node of this
+        Cluster.
         """
         if not other.homes:
             return

@@ -96,8 +96,8 @@ tiers:
   - name: nodeorder
   - name: binpack
 """
-"""The configuration that Volcano's chart installs. It packs nodes; neither gang nor drf may veto
-preemption.
+"""The configuration that Volcano's chart installs. In it, nodes that are already in use are
+preferred, and neither gang nor drf may veto preemption.
 """
 
 

@@ -149,7 +149,9 @@ def _plan(session: Session, why: Reasons, timings: tuple[Timing, ...]) -> Plan:
 
 
 def _choices(session: Session) -> dict[str, Choice]:
-    """Return the recorded choices. Podgroups that lost their places again are left out."""
+    """Return, by podgroup, why its first task goes to its node. Podgroups that lost their places
+    again are left out.
+    """
     cluster, binds = session.cluster, session.binds
     return {
         uid: choice

@@ -1,4 +1,4 @@
-"""The request of a gang for room, which actions make by evictions."""
+"""The request of a gang for room that evictions must make. Actions ask plugins with it."""
 
 from __future__ import annotations
 

@@ -138,8 +138,8 @@ class Reasons(NamedTuple):
 def explain(session: Session) -> Reasons:
     """Return the reasons why waiting work was not placed.
 
-    The answer is the same for tasks of one class in one job. Jobs with tasks of the same class also
-    share the counts of nodes.
+    All tasks of one class in a job get the same reasons. For jobs with tasks of the same class, the
+    nodes that turn such a task away are counted only once.
     """
     out: dict[str, tuple[Rejection, ...]] = {}
     main: dict[str, tuple[Rejection, ...]] = {}
@@ -169,8 +169,8 @@ def explain(session: Session) -> Reasons:
 
 
 class _Kind(NamedTuple):
-    """The waiting tasks of one class of a job: their reasons, and how many of them the job's
-    minimum needs.
+    """The waiting tasks of a job that are of one class: the reasons why they wait, and how many of
+    them the job's minimum needs.
     """
 
     eq_class: EquivalenceClass
@@ -186,7 +186,9 @@ def _of_tasks(
     nodes: dict[tuple[int, int], NodeCounts],
     out: dict[str, tuple[Rejection, ...]],
 ) -> list[_Kind]:
-    """Write the reasons of each waiting task to `out`. Returns the reasons by kind of task."""
+    """Write to `out` why each of the job's tasks waits. Returns the same reasons by class of
+    tasks.
+    """
     cluster = session.cluster
     moved: list[_Kind] = []
     by_class: dict[int, tuple[EquivalenceClass, tuple[Rejection, ...], NodeCounts]] = {}
@@ -259,8 +261,10 @@ def _of_job(session: Session, job: Job, position: int, kinds: Sequence[_Kind]) -
 
 
 def _too_many(session: Session, kind: _Kind) -> Rejection | None:
-    """If a gang needs more tasks of a class than its allowed nodes could hold even if they were
-    empty, return the rejection that says so. Otherwise return None.
+    """Return the rejection of a gang that could not be placed even on empty nodes.
+
+    Such a gang needs more tasks of the class than all nodes that it may use could hold together.
+    Returns None for any other gang.
     """
     nodes = kind.nodes
     if nodes is None or not 0 < nodes.most < kind.needed:
@@ -356,8 +360,10 @@ def _of_class(
 def _nothing_taken(
     session: Session, job: Job, eq_class: EquivalenceClass, away: Sequence[Rejection]
 ) -> list[Rejection]:
-    """If other queues hold the resources that no node has free for a task, return the reasons why
-    reclaim made no room for the task.
+    """Return the reasons that plugins give why reclaim took no room from other queues for a task.
+
+    `away`: why nodes turned the task away. Resources of which every node lacks the requested amount
+    are found there.
     """
     if "reclaim" not in session.config.actions:
         return []

@@ -241,7 +241,7 @@ class HookRegistry:
         return []
 
     def intersect(self, hook: str, asker: Any, candidates: Sequence[int]) -> list[int]:
-        """Return the victims on which the plugins of a tier agree.
+        """Return the victims on which the plugins of the first tier that names victims agree.
 
         A quirk of Volcano: after an empty intersection, the next plugin of the tier starts a new
         intersection. With compat "none", an empty intersection stays empty.

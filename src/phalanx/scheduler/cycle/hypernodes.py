@@ -51,7 +51,7 @@ class HyperNodes:
                 self._lowest_of.setdefault(i, name)
 
     def lowest_of(self, node: int) -> str:
-        """Return the closest domain that contains a node; "" if none does."""
+        """Return the domain of the lowest tier that contains a node; "" if none does."""
         return self._lowest_of.get(node, "")
 
     def ancestors(self, name: str) -> list[str]:

@@ -241,7 +241,8 @@ class Job(Counted):
         return all(found.get(gid, 0) >= n for gid, n in self.min_subjobs.items())
 
     def subjobs_short(self, *, pipelined: bool) -> dict[str, int]:
-        """Return how many ready subgroups each policy lacks, for the policies that have too few.
+        """Return how many ready subgroups each subgroup policy lacks. Policies that lack none are
+        left out.
 
         With `pipelined`, subgroups that will be ready once evictions end count as ready.
         """
@@ -279,7 +280,8 @@ class Job(Counted):
 def is_bound(topology: NetworkTopology | None) -> bool:
     """Whether a topology is hard and names a highest tier. Tier 0 counts as named.
 
-    When the session opens, soft topologies become hard ones that are bound to the whole cluster.
+    Topologies that were soft in the snapshot count, too: `parts.bound_and_settle` has made them
+    hard, with a highest tier that allows the whole cluster.
     """
     return (
         topology is not None

@@ -11,8 +11,8 @@ head that runs for months, the simulator) keeps the columns instead, and patches
 
 After each call the columns equal columns that are read from a snapshot of the same state. Only the
 order of the lists differs: entries that were added later come later, whatever their names are.
-After a cycle, `take_back` undoes all that the plan only promised, and `stand` sets the outcome of
-the rest.
+After a cycle, `take_back` undoes the plan's promises. `stand` then sets what has become of the
+tasks that the plan bound or evicted.
 """
 
 from __future__ import annotations

@@ -57,8 +57,11 @@ FIXED = frozenset(
 """Reasons that remain even when other work ends."""
 _CAPS = frozenset({"queue-quota", "queue-capability", "namespace-quota", "user-limit"})
 _SUBJECTS = ("resource", "queue", "who", "labels", "license", "role", "policy", "task")
-"""The details by which two reasons of one kind differ. Amounts are no such details, so that a quota
-is named only one time, with the request of the gang and not with that of each task.
+"""The details that say what a reason is about. Of several reasons of one kind about the same thing,
+only the first is shown.
+
+Amounts are not among these details. So a quota is shown only once, with the request of the gang,
+and not once more with the request of each task.
 """
 _ROUNDING = 1e-9
 _MAIN = 3
@@ -78,8 +81,12 @@ class WaitingTasks(NamedTuple):
 def main_reasons(
     of_group: Sequence[Rejection], waiting: Sequence[WaitingTasks]
 ) -> tuple[Rejection, ...]:
-    """Return the main reasons why the podgroup waits: at most `_MAIN`, all of one kind. If a reason
-    applies to only some tasks of a gang, its detail has their number (`tasks`, `in_gang`).
+    """Return the main reasons why the podgroup waits, at most `_MAIN`.
+
+    They come from the first of these groups that has any: reasons that remain even when other work
+    ends, reasons of quotas, reasons of the podgroup itself, reasons of nodes, all other reasons. If
+    a reason applies to only some tasks of a gang, its details have the number of these tasks
+    (`tasks`) and of all waiting tasks (`in_gang`).
     """
     needed = [one for one in waiting if one.needed > 0] or list(waiting)
     fixed = [one for one in of_group if is_fixed(one)]
@@ -141,7 +148,7 @@ def _telling(found: Sequence[Rejection]) -> Sequence[Rejection]:
 
 
 def _first(found: Sequence[Rejection]) -> tuple[Rejection, ...]:
-    """Return the first reason about each subject, and at most `_MAIN` reasons."""
+    """Return the first reason about each thing (see `_SUBJECTS`), at most `_MAIN` reasons."""
     once: dict[tuple[object, ...], Rejection] = {}
     for one in found:
         subject = (one.detail.get(name) for name in _SUBJECTS)

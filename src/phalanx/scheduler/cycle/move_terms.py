@@ -9,8 +9,8 @@ from typing import NamedTuple
 from phalanx.scheduler.cycle.arguments import seconds
 
 MOVABLE = "phalanx/movable"
-"""The annotation of a podgroup that may be moved. Its value is the time after which the podgroup
-has saved all earlier work, such as "10m", or "true" if the podgroup saves no work.
+"""The annotation of a podgroup that may be moved. Its value is the time between two saves
+of the podgroup's work, such as "10m", or "true" if the podgroup saves no work.
 """
 RESTART = "phalanx/restart-time"
 """The annotation with the time that a restart of the podgroup takes, such as "30s"."""

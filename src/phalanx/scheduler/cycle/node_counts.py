@@ -15,7 +15,7 @@ from phalanx.scheduler.cycle.specs import Match
 STATIC = frozenset({"labels", "taints", "gpu-type", "node-group", "spread-label", "cpu-only"})
 """Filters whose answer about a node does not change when work comes and goes."""
 _SCARCE_LAST = ("cpu", "memory", "pods")
-"""If several resources leave room for equally few tasks, these are reported only after devices."""
+"""Resources that are reported as the scarcest only if no device is equally scarce."""
 
 
 class NodeCounts(NamedTuple):
@@ -73,7 +73,9 @@ def allowed_nodes(session: Session, ask: Ask) -> Flags:
 
 
 def _turned_away(session: Session, ask: Ask) -> list[tuple[Rejection, Flags]]:
-    """Return the rejection of each filter, with a mask of the nodes that the filter accepts."""
+    """Return the rejection of each filter that turns any node away, with a mask of the nodes that
+    the filter accepts.
+    """
     n = len(session.cluster.nodes)
     rows = Rows(session.cluster, np.arange(n))
     out = []

@@ -99,7 +99,9 @@ class Placer:
     # -- rules --------------------------------------------------------------------------------
 
     def rules(self) -> tuple[list[Filter], list[Scorer], str]:
-        """Return the filters, the scorers, and the narrowest scope among them."""
+        """Return the filters, the scorers, and a scope within which all of them answer alike (see
+        `_narrowest`).
+        """
         if self._rules is None:
             filters: list[Filter] = self._hooks.all("filter")  # type: ignore[assignment]
             scorers: list[Scorer] = self._hooks.all("scorer")  # type: ignore[assignment]
@@ -154,8 +156,8 @@ class Placer:
         return (eq_class.index, self._scope_key(self._never(eq_class)[1], job, task))
 
     def _never(self, eq_class: EquivalenceClass) -> tuple[list[Filter], str]:
-        """Return the filters whose answers for the class never change, and the narrowest scope
-        among these filters.
+        """Return the filters whose answers for the class never change, and a scope within which
+        all of these filters answer alike (see `_narrowest`).
         """
         found = self._never_changing.get(eq_class.index)
         if found is None:
@@ -282,8 +284,10 @@ class Placer:
         return Choice(node=names[node], among=among, scores=scores, chooser=self._chooser)
 
     def best(self, ask: Ask, mask: Flags) -> int:
-        """Return the node of the mask with the highest score, unless a plugin chooses another;
-        among equals, the first by name; -1 if the mask is empty.
+        """Return the best node of the mask; -1 if the mask is empty.
+
+        The best node is the one that a plugin chooses. If no plugin chooses a node, it is the one
+        with the highest score; among equals, the first by name.
         """
         self._chooser = ""
         nodes = np.flatnonzero(mask)
@@ -526,8 +530,10 @@ class Placer:
 
 
 def _narrowest(scopes: set[str]) -> str:
-    """Return a scope for an answer that depends on facts of all `scopes`: within this scope, the
-    answer is the same.
+    """Return the scope of an answer that is put together from answers with these `scopes`.
+
+    For tasks of one class that do not differ in this scope, for example tasks of one queue with the
+    scope "queue", the answer is the same. `Filter` lists the scopes.
     """
     if {"queue", "kind"} <= scopes:
         return "task" if "task" in scopes else "job"

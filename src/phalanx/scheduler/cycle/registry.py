@@ -15,9 +15,9 @@ from phalanx.scheduler.cycle.config import Known
 from phalanx.scheduler.cycle.session import Plugin
 
 GROUPS = ("phalanx.batch.plugins", "phalanx.scheduler.plugins")
-"""The entry-point groups in which plugins are looked up, as `name = "module:maker"`. The first
-group is the one of version 0.1. If both groups have an entry of the same name, the entry of the
-second group counts.
+"""The entry-point groups in which plugins are looked up. An entry has the form
+`name = "module:maker"`. The first group is the one of version 0.1. If both groups have an entry of
+the same name, the entry of the second group counts.
 """
 
 BUILT_IN: dict[str, str] = {

@@ -1,7 +1,7 @@
 """The rows that filters and scorers read: amounts of some nodes, as arrays with one row per node.
 
-The rows belong to different nodes, or to one node that is repeated with a growing number of equal
-tasks on it. A rule that reads only rows can answer for both.
+Either each row belongs to another node, or all rows belong to one node, with one more equal task on
+it in each row. A rule that reads only rows need not know which of the two it is.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from phalanx.scheduler.cycle.jobs import Job, SubJob
 Indexes = npt.NDArray[np.intp]
 
 NEVER, TOUCHED, BY_ONE, ALWAYS = 0, 1, 2, 3
-"""The changes within a cycle that can change an answer about a node. NEVER: none. TOUCHED: a change
-of the node's own amounts. BY_ONE: a change of the node's own amounts, but all repeated rows of one
-node get the same answer. ALWAYS: any placement on any node.
+"""The changes within a cycle that can change a rule's answer about a node.
+
+NEVER: no change. TOUCHED: a change of the node's own amounts. BY_ONE: as TOUCHED, but the rule
+cannot answer for rows that repeat one node with more tasks on it. So tasks are placed one by one.
+ALWAYS: any placement on any node.
 """
 
 
@@ -165,16 +167,18 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 class Filter:
     """A rule that turns nodes away.
 
-    `passes` returns a flag for each node: whether it may take the task, now or after leaving tasks
-    are gone. `passes_beside_leaving` returns flags, too: whether the node may take the task while
-    leaving tasks are still there. It is None if its answers would equal those of `passes`. `reason`
-    is the rejection's code. `curable`: whether evictions could help. `scope`: what the answer
-    depends on in addition to the class: "" (nothing), "queue", "kind" (jobs for which `kind`
-    returns equal values), "job" or "task". `frozen`: whether trial evictions leave the answer
-    unchanged. `lasting`: whether the answer depends only on the class and on the node's amounts and
-    description, so that it stays valid in later cycles. `detail` returns the details of the
-    rejection; it returns None if no rejection is needed, because that of the podgroup says
-    everything.
+    `reason`: the code of the filter's rejection. `passes` returns a flag for each node: whether it
+    may take the task, now or after leaving tasks are gone. `passes_beside_leaving` returns such
+    flags for the time while leaving tasks are still there; the function is None if its flags would
+    equal those of `passes`. `detail` returns the details of the rejection. It returns None if the
+    rejection of the podgroup says everything already.
+
+    `curable`: whether evictions could change a refusal. `changes`: which changes can change the
+    answer for a class (NEVER to ALWAYS). `scope`: what the answer depends on in addition to the
+    class: "" (nothing), "queue", "kind" (jobs for which `kind` returns equal values), "job" or
+    "task". `frozen`: whether trial evictions leave the answer unchanged. `lasting`: whether the
+    answer depends only on the class and on the node's amounts and description. A lasting answer
+    stays valid in later cycles.
     """
 
     reason: str

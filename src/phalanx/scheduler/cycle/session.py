@@ -173,9 +173,7 @@ class Session:
         return self._refuse_by("held_back", job)
 
     def _refuse_by(self, hook: str, job: Job) -> bool:
-        """Record the first refusal of a job by a plugin with this hook. Returns whether there was
-        one.
-        """
+        """Return whether a plugin refuses the job by this hook, and record the first refusal."""
         for plugin, fn in self.hooks.named(hook):
             refusal = fn(job)
             if refusal is not None:
@@ -236,7 +234,7 @@ class Session:
     def shortages(
         self, job: Job, eq_class: EquivalenceClass, count: int = 1
     ) -> tuple[Rejection, ...]:
-        """Return the amounts that quotas lack for `count` more tasks of the class."""
+        """Return rejections that say how much quotas lack for `count` more tasks of the class."""
         found = [
             msgspec.structs.replace(r, plugin=plugin)
             for plugin, fn in self.hooks.named("shortage")
@@ -278,8 +276,8 @@ class Session:
         return (a > b) - (a < b)
 
     def sort_tasks(self, tasks: Iterable[int]) -> list[int]:
-        """Return tasks in the order in which they are tried: by the plugins' keys, then by index,
-        age and name.
+        """Return tasks in the order in which they are tried: by the plugins' keys, then by the
+        number in their names (`_pod_index`), by age and by name.
         """
         listed = list(tasks)
         if len(listed) < 2:

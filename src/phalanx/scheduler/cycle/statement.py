@@ -153,8 +153,8 @@ class Statement:
         self.moves = []
 
     def _claimants(self) -> list[str]:
-        """Return, for each move, the podgroup for which it is made: the podgroup that is the next
-        to get a place in the list of moves.
+        """Return, for each move, the podgroup for which the move is made. That is the podgroup of
+        the next arrival in the list of moves; "" if none follows.
         """
         found: list[str] = []
         claimant = ""

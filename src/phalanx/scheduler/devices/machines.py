@@ -65,8 +65,8 @@ def _all_linked(count: int, lanes: int) -> dict[tuple[int, int], int]:
 
 
 def _dgx1(lanes: Mapping[tuple[int, int], int], switches: Groups) -> Topology:
-    """Return the wiring of two groups of four devices, which are wired alike. Each device is joined
-    to its twin in the other group.
+    """Return the wiring of two groups of four devices. Both groups are wired alike, and each device
+    is joined to its twin in the other group.
     """
     links: dict[tuple[int, int], int] = {}
     for (i, j), number in lanes.items():

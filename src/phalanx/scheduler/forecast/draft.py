@@ -110,8 +110,10 @@ class Draft:
         return self.snapshot.demand(job, length), length.past_runs
 
     def _earlier(self, before: Taking) -> Taking:
-        """Free the room `before`. Returns earlier room for the same podgroup if there is any, and
-        otherwise `before`. The caller must take the returned room.
+        """Look for earlier room for the podgroup that now has the room `before`.
+
+        Frees `before`, and returns the earlier room or, if there is none, `before`. The caller must
+        take the returned room.
         """
         self.table.give_back(before)
         taking = self._earliest(before.demand, before.first) if before.first else None

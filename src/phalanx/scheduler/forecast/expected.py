@@ -29,7 +29,7 @@ TASKS, BY_LIMIT, BY_PAST, PAST_RUNS = range(4)
 
 
 class _Ended:
-    """The work that will have ended by each time of the grid: numbers of tasks and jobs."""
+    """Counts the tasks and jobs that will have ended by each time of the grid."""
 
     def __init__(self, rows: int) -> None:
         self._counts: Counts = np.zeros((rows + 1, 4), dtype=np.int64)

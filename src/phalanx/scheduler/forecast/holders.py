@@ -108,8 +108,10 @@ def _usable(session: Session, waiting: Sequence[int], resource: str) -> Flags:
 
 
 def _counts(cluster: Cluster, reason: Rejection, job: Job | None) -> Callable[[Job], bool] | None:
-    """Return a function that tells whether the amounts held by a job count for this reason. Return
-    None if all amounts count, even those of work without a job.
+    """Return a function that tells whether work of a job can cause this rejection: for a quota of a
+    queue, for example, whether the job is in that queue or below it.
+
+    Returns None if all work can cause it, even work without a job.
     """
     if reason.reason in _OF_QUEUES:
         queues = _at_or_below(cluster, reason.detail["queue"])

@@ -22,7 +22,9 @@ from phalanx.scheduler.forecast.run_times import LATE, LearntRunTimes
 from phalanx.scheduler.forecast.timetable import UNLIMITED, Demand, Part, Timetable, is_ever_room
 
 OF_LICENSE = -1
-"""The class of tasks in a part of a demand that stands for licenses, which have no class."""
+"""Stands in `Part.eq_class` for the class of the tasks, if the part of the demand is for licenses
+and not for tasks.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

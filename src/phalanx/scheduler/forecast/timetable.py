@@ -206,7 +206,9 @@ class Timetable:
         return low
 
     def _lasts_of(self, demand: Demand) -> Indexes:
-        """Return, for each time, the end of the demand if it starts then."""
+        """Return, for each time of the grid, the time at which the demand's tasks end if they start
+        then.
+        """
         ends = self._ends(demand.length_s)
         if demand.until is None:
             return ends
@@ -264,11 +266,12 @@ class Timetable:
         return Taking(demand=demand, first=first, last=last, places=tuple(places))
 
     def _last_blocked(self, demand: Demand, first: int, last: int) -> int:
-        """Return the last time, from `first` to just before `last`, at which some part of the
-        demand has no room until `last` even without the other parts; -1 if every part has room.
+        """Return the latest time from which the demand certainly has no room until `last`; -1 if
+        none is found.
 
-        A demand that starts at or before the returned time, and ends at `last` or later, has no
-        room either.
+        Only times from `first` to just before `last` are tried. At the returned time, some part of
+        the demand has no room until `last`, even without the other parts. So a demand that starts
+        at or before this time, and ends at `last` or later, has no room either.
         """
         low: Vector | None = None
         for end in range(last, first, -_BLOCK):

@@ -14,13 +14,13 @@ import msgspec
 from phalanx.scheduler.placement.labels import ANY_NODE, LabelSelector, condition
 
 WHOLE_GROUP = -2
-"""In place of a bundle's index: any bundle of the group. While a bundle of the group waits for a
-new place, this index stands for no bundle.
+"""Stands in place of a bundle's index for any bundle of the group. Work with this index waits while
+a lost bundle of the group is being placed again.
 """
 
 
 class _Wire(msgspec.Struct, forbid_unknown_fields=True):
-    """The keys that a strategy may have."""
+    """A strategy in a message, with all keys that it may have."""
 
     name: str = ""
     node_id: str | None = None

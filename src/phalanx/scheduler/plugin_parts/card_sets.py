@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 CARD = 1000
-"""The units of a card in which holdings are counted, so that a card can be shared."""
+"""The number of units in one card. Owners hold units, because they may hold parts of a card."""
 
 
 class CardSets:

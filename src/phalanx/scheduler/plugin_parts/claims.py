@@ -25,10 +25,11 @@ def why_nothing_is_taken_back(
     count: int,
     resources: Sequence[str],
 ) -> list[Rejection]:
-    """Return, for each resource in `resources`, which nodes lack, why reclaim makes no room for
-    `count` more tasks. Either the job's queue deserves no more of the resource, or each other queue
-    is entitled to the amount that it holds. If another queue holds more of a resource than it is
-    entitled to, there is no reason for this resource.
+    """Return, for each resource, why reclaim makes no room for `count` more tasks of the class.
+
+    `resources`: the resources that the nodes lack. The reason is that the job's queue deserves no
+    more of the resource, or that each other queue is entitled to the amount that it holds. There is
+    no reason for a resource of which another queue holds more than it is entitled to.
     """
     out = []
     for name in resources:

@@ -90,8 +90,8 @@ def _count(siblings: Iterable[Member]) -> int:
 def _walk(
     level: list[tuple[float, Member]], rank: int, best: int | None, out: dict[str, Standing]
 ) -> None:
-    """Assign ranks from `rank` downwards. `best`: the rank that the siblings in the first place get
-    instead; None if they get their own.
+    """Assign ranks from `rank` downwards. `best`: the rank that the siblings with the highest level
+    fairshare get instead; None if they get the rank `rank`.
     """
     level.sort(key=lambda row: -row[0])
     for fairshare, equals in groupby(level, key=lambda row: row[0]):

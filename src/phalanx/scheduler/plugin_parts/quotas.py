@@ -114,8 +114,8 @@ def above(
 
 
 def set_aside(job: Job, chain: Sequence[Holding]) -> None:
-    """Some plugin has let the job in: add the job's minimum to the accounts of its queue and of the
-    queues above it.
+    """Add the minimum of a job that was let in to the accounts of its queue and of the queues above
+    it.
     """
     if job.min_resources is not None:
         for node in chain:
@@ -123,9 +123,10 @@ def set_aside(job: Job, chain: Sequence[Holding]) -> None:
 
 
 def kept_on_trial(session: Session, plugin: str) -> bool:
-    """Whether trial evictions can rely on this plugin's state. They can if trials update the state,
-    which they do only if the plugin's predicate hook is on. They also can if trials do not use the
-    state.
+    """Whether trial evictions can rely on this plugin's state, by the plugin's switches.
+
+    As in Volcano, trials update the state only with the switch `predicate`. They do not need the
+    state if neither `allocatable` nor `preemptable` is on.
     """
     used = session.is_on(plugin, "allocatable") or session.is_on(plugin, "preemptable")
     return session.is_on(plugin, "predicate") or not used

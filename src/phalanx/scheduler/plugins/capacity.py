@@ -315,8 +315,8 @@ class Capacity:
     # -- books ----------------------------------------------------------------------------------
 
     def _dry_run(self, queue: int) -> bool:
-        """Whether trials can place work in the queue. This is possible only in leaf queues, and
-        only if trials update the plugin's state.
+        """Whether trial evictions (see `actions.trial`) can make room for work of the queue. The
+        queue must be a leaf, and trials must be able to rely on the plugin's state.
         """
         on = self._session.is_on
         if not (on(self.name, "allocatable") or on(self.name, "preemptable")):

@@ -86,17 +86,19 @@ class GpuSharing:
         return NEVER if self._asks[eq_class.index] is None else TOUCHED
 
     def _nodes(self) -> Counts:
-        """Return the number of each node's state."""
+        """Return, for each node, the number of the state that its cards are in (see
+        `CardStates`).
+        """
         if self._at is None:
             self._at = self._first_states()
         return self._at
 
     def _first_states(self) -> Counts:
-        """Return the number of each node's state, in which the tasks on the node and the work
-        outside the snapshot hold cards.
+        """Return, for each node, the number of the state of its cards before the cycle moves work.
 
-        Tasks whose card is known come first, then tasks with whole cards. The cards of leaving
-        tasks are free in these states, but not in the present ones.
+        Tasks on the node and work outside the snapshot hold cards: first the tasks whose card is
+        known, then tasks with whole cards. In the returned states the cards of leaving tasks are
+        free. In the present states (`_now`) they are not.
         """
         cluster, states = self._cluster, self._states
         kinds, kind_of = cluster.described(self.name, _kinds)

@@ -38,8 +38,9 @@ from phalanx.scheduler.plugin_parts.neighbours import Neighbours
 
 _MIB = 1024 * 1024
 _MIN_BYTES, _MAX_BYTES = 23 * _MIB, 1000 * _MIB
-"""Bytes of a task's images on a node, weighted as the module's docstring says: up to _MIN_BYTES the
-score is 0, and from _MAX_BYTES times the number of the images on it is 100.
+"""The bounds of the image score. The score is 0 if a node has at most _MIN_BYTES of a task's
+images, and 100 if it has at least _MAX_BYTES for each image. The module's docstring says how bytes
+count.
 """
 _EXACT = 1 << 45
 """The largest amount that still fits into the 53 bits of a double when it is multiplied by a

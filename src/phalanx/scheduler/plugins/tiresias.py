@@ -7,8 +7,8 @@ next queue when its service reaches 3,250 GPU-seconds, and again at 7,200. The q
 order. Inside a queue, running jobs come before pending ones, so that equal jobs do not keep
 replacing each other.
 
-The order of a queue's pending jobs depends on its history. A caller that decides repeatedly keeps
-the history in `ServiceQueues`, and passes each podgroup's `turn`. Without a turn, age decides.
+The order of a queue's pending jobs depends on earlier cycles. A caller that decides repeatedly
+keeps the order in `ServiceQueues`, and passes each podgroup's `turn`. Without a turn, age decides.
 """
 
 from __future__ import annotations

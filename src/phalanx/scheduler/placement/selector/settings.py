@@ -14,13 +14,13 @@ GPU_TYPE_LABEL = "ray.io/accelerator-type"
 class SelectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The selector's settings, with OpenPAI's names and defaults.
 
-    `candidate_factor`: the number of nodes that are kept for each waiting task. One of them is
-    drawn, so that processes which choose independently rarely choose the same node.
+    `candidate_factor`: the number of nodes that are candidates for each waiting task. A random
+    candidate is chosen, so that independent processes rarely choose the same node.
     `min_dynamic_port`: the lowest port that may be picked. `allow_cpu_jobs_on_gpu_nodes`: whether
     work without GPUs may run on nodes with GPUs. `skip_tried`: whether nodes are skipped that
     lately refused the same request. `same_rack`: with `prefer`, a job stays in the racks where it
     already runs while these have room; with `require`, it always stays there. `rack_label`: the
-    node label that names the node's rack. `pick`: with `random`, one of the kept nodes is taken at
+    node label that names the node's rack. `pick`: with `random`, one of the candidates is taken at
     random; with `fullest`, always the fullest one, so that members of a gang share nodes more
     often. Raises ValueError for invalid numbers.
     """

@@ -24,7 +24,7 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, 
 
 @dataclass(frozen=True, kw_only=True)
 class Selector:
-    """The strategy that draws one of the fullest nodes that pass the chain of filters.
+    """The strategy that takes a random one of the fullest nodes that pass the chain of filters.
 
     If no node has room now, the request waits for the fullest node that could take it. A request
     for no resources goes to any node that passes, because it would never fill a node.
