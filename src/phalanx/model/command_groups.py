@@ -16,7 +16,7 @@ SCOPE: Final = "scope"
 NONE: Final = "none"
 """The node uses no groups, and finds processes by their parents."""
 CONTROLLERS: Final = ("memory", "pids", "cpu")
-"""The kinds of limits to which the kernel can hold the group of a command."""
+"""The kinds of limits that the kernel can enforce for the control group of a command."""
 _BY_PARENTS = "a process that leaves its command is found by its parents"
 _NOT_HELD = {
     "memory": "memory limits are watched twice a second, so a fast program may exceed them",
@@ -26,12 +26,16 @@ _NOT_HELD = {
 
 
 def way_with(way: str, held: Collection[str]) -> str:
-    """Return a way with the kinds of limits that the kernel holds, for example "scope+memory"."""
+    """Return, as one text, the way in which a node finds the processes of a command, and the kinds
+    of limits that the kernel enforces there: "scope+memory", for example.
+    """
     return "+".join((way, *(one for one in CONTROLLERS if one in held)))
 
 
 def held_text(way: str) -> str:
-    """Return a description of a way, with what it cannot hold; "" for an unknown way."""
+    """Return, for display, a way in the form of `way_with`, and what the node cannot enforce with
+    it; "" for an unknown way.
+    """
     name, *held = way.split("+")
     cannot = [_BY_PARENTS] if name == NONE else []
     cannot += [text for kind, text in _NOT_HELD.items() if kind not in held]

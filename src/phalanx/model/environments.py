@@ -30,7 +30,9 @@ TOOLS_FOR_WORKERS = ("podman", "apptainer", "singularity", "enroot")
 daemon runs.
 """
 SETUP_TIMEOUT_S = 600
-"""Seconds that the preparation may take, unless `config` says otherwise; as in Ray."""
+"""Seconds that the preparation of an environment may take, unless `config` says otherwise; as in
+Ray.
+"""
 MOST_BYTES = 4 << 20
 """The most bytes of an environment's requirements and lock files together."""
 VARIABLE = "PHALANX_ENVIRONMENTS"
@@ -77,7 +79,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     image.
     """
     timeout_s: int = SETUP_TIMEOUT_S
-    """Seconds that the preparation may take; 0: without limit."""
+    """Seconds that the preparation of the environment may take; 0: without limit."""
     is_optional: bool = False
     """Whether commands run with the node's own programs on a node without a tool for containers."""
 

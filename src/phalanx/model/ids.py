@@ -45,8 +45,8 @@ MemberId: TypeAlias = tuple[GangId, int]
 
 
 OWN_CLUSTER_DOOR = CONTROL[:-1] + b"\1"
-"""If the job of a driver has made a cluster of its own: the id of the socket at which the driver
-waits for its client. The socket is in the same directory as the socket of that cluster's head.
+"""The id of the socket at which a driver waits for its client, if the driver's job has made a
+cluster of its own. The socket is in the same directory as the socket of that cluster's head.
 """
 
 

@@ -11,8 +11,8 @@ class MachineShare(msgspec.Struct, frozen=True, array_like=True):
     """
 
     key: str
-    """A key that is equal for all nodes of one machine. It names the machine's boot and, in a
-    container, the container's processes.
+    """A text that is equal for all nodes on one machine. Each container counts as a machine of its
+    own. The text names the boot of the machine and the namespace of process ids.
     """
     amounts: dict[str, float]
     """The CPUs, GPUs and bytes of memory that a node offers if it is alone on the machine and no

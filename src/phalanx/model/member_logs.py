@@ -9,7 +9,9 @@ MAY_BE_LOST: Final = "output may be lost"
 
 
 def preparing_log(log: str) -> str:
-    """Return the file with the log of the preparation, which lies beside the member's log."""
+    """Return the path of the log about the preparation of a member's environment. The file lies
+    beside the member's own log.
+    """
     return f"{log.removesuffix('.log')}.preparing.log"
 
 

@@ -28,10 +28,10 @@ can fail for other reasons while work runs for a long time.
 
 
 def is_held_against(death: str, *, has_no_limit: bool) -> bool:
-    """Whether this death of a node counts against the work that ran there.
+    """Whether the death of a node counts against the work that ran there.
 
-    `has_no_limit`: the work's retries are unlimited, so the work is meant to outlive failures of
-    machines.
+    The cause `KILLED` always counts. The cause `LOST` counts unless `has_no_limit` is true: the
+    retries of the work are then unlimited, so it is meant to outlive failures of machines.
     """
     return death == KILLED or (death == LOST and not has_no_limit)
 

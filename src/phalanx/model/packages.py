@@ -16,11 +16,13 @@ MOST_BYTES = 500 << 20
 MARK = ".phalanx-packages"
 """The file in a member's directory that names the packages that are unpacked there."""
 MODULES = ".py_modules"
-"""The directory, in a member's directory, of unpacked modules."""
+"""The directory with the unpacked modules, inside a member's directory."""
 VARIABLE = "PHALANX_PACKAGES"
 """The variable of a worker with the URIs of the packages that it needs, as JSON."""
 CONTENT = "content"
-"""The directory, in the cache's directory of a package, with the unpacked files."""
+"""The directory with the unpacked files of a package, inside the package's directory in the
+cache.
+"""
 
 _URI = re.compile("phalanx-package:([0-9a-f]{64}):([0-9]{1,12}):(.*)", re.DOTALL)
 

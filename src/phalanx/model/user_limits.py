@@ -34,8 +34,8 @@ class UserLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     time_s: float | None = None
     """The longest time limit of a job, in seconds; also the limit of jobs that set none."""
     submits_per_s: float | None = None
-    """The largest number of jobs submitted in a second, on average. In a burst, ten times this
-    number, but at least one job, may be submitted at the same time.
+    """The largest number of jobs that may be submitted per second, on average. Ten times this
+    number, but at least one job, may be submitted at once.
     """
 
 

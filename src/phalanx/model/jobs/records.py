@@ -117,8 +117,8 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     were last created.
     """
     retired: dict[str, int] = {}
-    """By group, the number of the last attempt of any retired member. A later member with the same
-    name counts its attempts from that number.
+    """By group, the largest number of an attempt of any member that was removed because the job had
+    shrunk. Members that the group gets later count their attempts from that number.
     """
     due: list[DueAction] = []
     history: list[Transition] = []

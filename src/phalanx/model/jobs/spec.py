@@ -76,11 +76,11 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The form of each member of a group: processes that run at the same time, after the processes
-    of `before` have run one after another.
+    """The form of each member of a group.
 
-    `placement` narrows the choice of nodes (nodeSelector, tolerations, affinity,
-    topologySpreadConstraints), as Kubernetes writes it; `batch.reading_tasks` reads it.
+    First the processes of `before` run, one after another. Then those of `processes` run, all at
+    the same time. `placement` narrows the choice of nodes (nodeSelector, tolerations, affinity,
+    topologySpreadConstraints), as Kubernetes writes it; `scheduler.cycle.reading_tasks` reads it.
     """
 
     processes: tuple[Process, ...] = ()
@@ -98,7 +98,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """The amounts that one member holds, for each resource.
 
         The amount of a resource is the sum over the member's processes or, if that is larger, the
-        largest request of a process in `before`.
+        largest request of a process in `before`. The terms of a shared GPU are not added up; the
+        largest value of each is taken.
         """
         total: dict[str, float] = {}
         for process in self.processes:

@@ -9,7 +9,9 @@ from typing import Final
 import msgspec
 
 DEFAULT_WARNING_S = 60.0
-"""Seconds between a warning signal and the end, if the job does not give them; as in Slurm."""
+"""Seconds between a warning signal and the end of the job's time, if the job does not give them; as
+in Slurm.
+"""
 DEFAULT_REQUEUES = 3
 LONGEST_S = 1e9
 """The longest duration in seconds that a job may give: 31 years."""
@@ -45,7 +47,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class WarningSignal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A signal that members get `before_s` seconds before the end.
+    """A signal that members get `before_s` seconds before the job's time ends.
 
     A member's command and all processes that it started get the signal, except a command that is a
     shell. With `only_shell`, only the command gets the signal.
@@ -64,8 +66,8 @@ class Requeue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The rule by which a job waits again instead of ending. It lists reasons, and exit codes of
     members.
 
-    Preemption and the loss of a node may restart the job any number of times, other causes at most
-    `most` times.
+    Preemption and the loss of a node may restart the job any number of times. All other causes may
+    restart it at most `most` times.
     """
 
     reasons: tuple[str, ...] = (PREEMPTED, NODE)

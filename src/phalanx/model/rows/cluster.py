@@ -66,7 +66,7 @@ class NodeInfo(Row, frozen=True):
     """The name given to the node, if any."""
     command_groups: str = ""
     """The way in which the node keeps the processes of a job's command together (delegated, scope
-    or none), with what this way cannot hold.
+    or none), and the limits that this way cannot enforce.
     """
 
 

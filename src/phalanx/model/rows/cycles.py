@@ -87,10 +87,10 @@ class CycleInfo(Row, frozen=True):
     left: list[str]
     """The gangs that the cycle left waiting."""
     counts: dict[str, int]
-    """By name of a list above, the number of all its entries. The list itself names at most 200
-    gangs.
+    """For each of the lists above, by its name: the number of all its entries. The list itself has
+    at most 200 of them.
 
-    In an answer that lists several cycles, the lists themselves are empty.
+    In an answer about several cycles, the lists themselves are empty.
     """
     warnings: list[str]
     refused: list[RefusedInfo] = msgspec.field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The terms, stated in its annotations, on which a running podgroup may be moved to other nodes."""
+"""The terms on which a running podgroup may be moved to other nodes. Its annotations state them."""
 
 from __future__ import annotations
 

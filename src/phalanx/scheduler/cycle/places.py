@@ -32,9 +32,11 @@ class PlacesAsk:
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """The answer. `nodes`: a node for each task, or -1 for none. `among`: the number of nodes from
-    which the node of the first task was chosen. `chooser`: the plugin that chose the nodes.
-    `victims`: the tasks that must leave.
+    """The answer to a `PlacesAsk`.
+
+    `nodes`: a node for each task, or -1 for none. `among`: the number of nodes from which the node
+    of the first task was chosen. `chooser`: the plugin that chose the nodes. `victims`: the tasks
+    that must leave.
     """
 
     nodes: Sequence[int]

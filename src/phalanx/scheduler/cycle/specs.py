@@ -192,7 +192,9 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class HyperNodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A network domain of nodes or of smaller domains (`children`). Tier 1 is the closest."""
+    """A network domain of nodes or of smaller domains (`children`). The lower its tier, the closer
+    its nodes are to each other.
+    """
 
     name: str
     tier: int

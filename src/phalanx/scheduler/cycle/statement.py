@@ -166,8 +166,8 @@ class Statement:
         return found
 
     def _eviction(self, move: Departure, claimant: str) -> Eviction:
-        """Return the eviction for the plan. With the action's argument `chargeRetries` (true), the
-        eviction counts as a retry of the job.
+        """Return the eviction for the plan. It counts as a retry of the job unless the action's
+        argument `chargeRetries` is false.
         """
         session = self._session
         return Eviction(

@@ -85,7 +85,7 @@ class Draft:
         self, demands: Iterable[tuple[Job, Demand | None, int]], kept: Mapping[str, Kept]
     ) -> dict[str, Taking]:
         """Take the kept places of the first podgroups, up to the first podgroup without one. Places
-        that are no longer possible are skipped. Returns the taken places by podgroup.
+        that are no longer possible or free are skipped. Returns the taken places by podgroup.
         """
         names = self.session.cluster.dims.names
         held: dict[str, Taking] = {}

@@ -65,14 +65,14 @@ class CardStates:
         return self._numbered(CardState((SCALE,) * count, memory, cards))
 
     def after(self, ask: CardAsk) -> Mapping[int, tuple[int, Taken]]:
-        """Return, by state, those results of `take` for a request that have been computed
-        already.
+        """Return the results of `take` for a request that are known already, by the state from
+        which `take` began.
         """
         return self._answers_to(ask).after
 
     def take(self, state: int, ask: CardAsk) -> tuple[int, Taken]:
-        """Return the state that follows when a request gets its cards, and these cards. Without
-        room, the state stays the same.
+        """Give a request its cards. Returns two values: the state that follows, and the cards.
+        Without room, the state stays the same, and there are no cards.
         """
         after = self._answers_to(ask).after
         found = after.get(state)
@@ -87,16 +87,16 @@ class CardStates:
         return found
 
     def take_card(self, state: int, ask: CardAsk, card: int) -> tuple[int, Taken]:
-        """Return the state that follows when a request gets a part of the card `card`, and the
-        cards that it gets. If the card has no room, the request gets another card.
+        """Give a request a part of the card `card`, or of another card if this one has no room.
+        Returns the same two values as `take`.
         """
         _, memory, cards = self._open(state)
         units = ask.units_on(cards.memory_of(card, memory))
         return self.take_these(state, ask, ((card, units or SCALE + 1),))
 
     def take_these(self, state: int, ask: CardAsk, taken: Taken) -> tuple[int, Taken]:
-        """Return the state that follows when a request gets the cards `taken`, and these cards. If
-        they have no room, the request gets other cards.
+        """Give a request the cards `taken`, or other cards if these have no room. Returns the same
+        two values as `take`.
         """
         left, memory, cards = self._open(state)
         if any(left.get(number, 0) < units for number, units in taken):

@@ -259,8 +259,8 @@ class Cells:
         return bool(node.held) and min(self._inside.free(node.shape, node.held)) < 0
 
     def faults(self, owner: str, units: int) -> tuple[list[str | None], npt.NDArray[np.int64]]:
-        """Return the answers that `fault` gives, each only one time, and for each node the index of
-        its answer.
+        """Return what `fault` would return for each node, in two parts: a list of the different
+        answers, and for each node the index of its answer in this list.
         """
         answers: list[str | None] = [None, OUTSIDE, BOUND_TO_OTHERS]
         at = np.ones(len(self.nodes), dtype=np.int64)

@@ -1,4 +1,6 @@
-"""Limits the number of devices that a node counts for, because a snapshot may state any number."""
+"""Limits the number of devices that a plugin reads from a node, because a snapshot may state any
+number.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The effect of other tasks, on a node or in its domain, on where a task may run: affinity, spread
-and ports.
+"""Rules by which tasks that run on a node, or in its domain, allow or prevent other tasks there:
+affinity, spread and ports.
 
 Source: kube-scheduler's interpodaffinity, podtopologyspread and nodeports.
 """
@@ -56,7 +56,9 @@ class Neighbours:
     # -- filters --------------------------------------------------------------------------------
 
     def required_changes(self, _: EquivalenceClass) -> int:
-        """Return which placements change the result of the required terms (see `rows.NEVER`)."""
+        """Return which changes can change the answer of `near` or `apart`, as NEVER to ALWAYS of
+        `rows`.
+        """
         return ALWAYS
 
     def near(self, rows: Rows, ask: Ask) -> Flags:
@@ -126,7 +128,9 @@ class Neighbours:
     # -- spread -----------------------------------------------------------------------------------
 
     def spread_changes(self, eq_class: EquivalenceClass) -> int:
-        """Return which placements change the result for spreading (see `rows.NEVER`)."""
+        """Return which changes can change the answers about spreading for the class, as NEVER to
+        ALWAYS of `rows`.
+        """
         return ALWAYS if eq_class.shape.spread else NEVER
 
     def spread_labelled(self, rows: Rows, ask: Ask) -> Flags:
@@ -190,7 +194,7 @@ class Neighbours:
     # -- wishes ---------------------------------------------------------------------------------
 
     def affinity_changes(self, _: EquivalenceClass) -> int:
-        """Return which placements change the score for affinity (see `rows.NEVER`)."""
+        """Return which changes can change the score of `affinity`, as NEVER to ALWAYS of `rows`."""
         return ALWAYS if self._any_preferred else NEVER
 
     def affinity(self, rows: Rows, ask: Ask) -> Vector:

@@ -36,7 +36,9 @@ CARDS, MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 PERCENT, CORES = "volcano.sh/vgpu-memory-percentage", "volcano.sh/vgpu-cores"
 _ALL = 100.0
 MAX_CARDS = 256
-"""The largest number of cards that a node counts for if it declares only their number."""
+"""The largest number of cards of a node that declares only their number. Further cards are
+ignored.
+"""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from phalanx.scheduler.plugin_parts.devices import numbered_devices
 
 MIB = 2**20
 MAX_GPUS = 64
-"""The largest number of GPUs that a node counts for."""
+"""The largest number of GPUs of a node. Further GPUs are ignored."""
 SEED = 0
 """The seed of the policy's random choices. The same snapshot always gives the same choices."""
 

@@ -32,7 +32,7 @@ from phalanx.scheduler.plugin_parts.devices import numbered_devices
 
 GPUS = "nvidia.com/gpu"
 MAX_CARDS = 256
-"""The largest number of cards that a node counts for."""
+"""The largest number of cards of a node. Further cards are ignored."""
 _MIB = 2**20
 _HOLDING = (j.BOUND, j.BINDING, j.ALLOCATED, j.RUNNING, j.RELEASING)
 """The states of tasks that hold cards now."""

@@ -2,8 +2,8 @@
 
 Source: microsoft/pai a95d9420, SelectionManager. The chain of filters is
 `placement.selector.chain`, which also places tasks and actors. Each task goes to one of the fullest
-nodes that pass the chain; it is drawn at random, with a seed from the snapshot. If a gang needs
-ports, it gets nodes that have enough free ports in common.
+nodes that pass the chain. This node is chosen at random, with a seed from the snapshot. If a gang
+needs ports, it gets nodes that have enough free ports in common.
 """
 
 from __future__ import annotations

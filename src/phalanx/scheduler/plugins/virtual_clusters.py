@@ -46,7 +46,7 @@ from phalanx.scheduler.plugin_parts.devices import numbered_devices
 
 GPUS = "nvidia.com/gpu"
 MAX_CARDS = 256
-"""The largest number of GPUs that a node counts for."""
+"""The largest number of GPUs of a node. Further GPUs are ignored."""
 _NAMED = 5
 """The largest number of jobs or queues that a reason names."""
 
