@@ -26,9 +26,10 @@ and Aborted that the job was suspended.
 class Used(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
     """The usage of an attempt and all processes that it started, as its node measured it.
 
-    A CPU is idle if less than a twentieth of it is used, a GPU if it computes nothing. Values of
-    GPUs cover all devices of the attempt. If `gpus` is 0, no device was measured. If `samples` is
-    0, the attempt ended before its first sample, and only its CPU time is known.
+    A CPU counts as idle while less than a twentieth of it is used, and a GPU while it computes
+    nothing. Values of GPUs cover all devices of the attempt. If `gpus` is 0, no device was
+    measured. If `samples` is 0, the attempt ended before its first sample, and only its CPU time is
+    known.
     """
 
     ran_s: float = 0.0

@@ -8,8 +8,8 @@ from collections.abc import Collection
 from typing import Final
 
 DELEGATED: Final = "delegated"
-"""The node uses control groups below its own group, which its service or container has delegated to
-it.
+"""The node uses control groups below its own control group. The service or container in which the
+node runs has delegated that group to it.
 """
 SCOPE: Final = "scope"
 """The node uses control groups in a scope of systemd."""

@@ -20,14 +20,15 @@ IMAGE_FIELDS = ("image_uri", "container")
 TOOLS = ("uv", "pip", "conda", *IMAGE_FIELDS)
 """The fields of a runtime environment that name an environment; one of them may be given."""
 MODULES_IN_IMAGE = "PHALANX_MODULES"
-"""The variable with the directories of uploaded modules, which come first on the PYTHONPATH of a
-command in an image. The program that starts the container must not import from them.
+"""The variable with the directories of uploaded modules for a command in an image. They come first
+on the command's PYTHONPATH. They have a variable of their own because the program that starts the
+container must not import from them.
 """
 TOOL_LABEL = "phalanx.io/container"
 """The label of a node with its tool for containers."""
 TOOLS_FOR_WORKERS = ("podman", "apptainer", "singularity", "enroot")
-"""The tools for containers that can run workers. The node could not end a worker that docker's
-daemon runs.
+"""The tools for containers that can run workers. docker cannot, because the node could not end a
+worker that docker's daemon runs.
 """
 SETUP_TIMEOUT_S = 600
 """Seconds that the preparation of an environment may take, unless `config` says otherwise; as in

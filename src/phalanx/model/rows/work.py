@@ -172,7 +172,7 @@ class JobInfo(Row, frozen=True):
 
 
 class ArrayTaskInfo(Row, frozen=True):
-    """Neighbouring array tasks of one array that are in the same state."""
+    """Array tasks that follow each other in their array and are in the same state."""
 
     name: str
     """The name of these array tasks, such as NAME[3-5]."""

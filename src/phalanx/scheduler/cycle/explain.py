@@ -362,8 +362,8 @@ def _nothing_taken(
 ) -> list[Rejection]:
     """Return the reasons that plugins give why reclaim took no room from other queues for a task.
 
-    `away`: why nodes turned the task away. Resources of which every node lacks the requested amount
-    are found there.
+    `away`: why nodes turned the task away. Plugins are asked about the resources of which, by these
+    reasons, every node has too little.
     """
     if "reclaim" not in session.config.actions:
         return []

@@ -530,10 +530,10 @@ class Placer:
 
 
 def _narrowest(scopes: set[str]) -> str:
-    """Return the scope of an answer that is put together from answers with these `scopes`.
+    """Return the scope of an answer that combines several answers with these scopes.
 
-    For tasks of one class that do not differ in this scope, for example tasks of one queue with the
-    scope "queue", the answer is the same. `Filter` lists the scopes.
+    Tasks of one class that do not differ in this scope get the same answer: with the scope "queue",
+    for example, all tasks of one queue. `Filter` describes the scopes.
     """
     if {"queue", "kind"} <= scopes:
         return "task" if "task" in scopes else "job"

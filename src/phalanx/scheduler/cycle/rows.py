@@ -1,7 +1,7 @@
 """The rows that filters and scorers read: amounts of some nodes, as arrays with one row per node.
 
-Either each row belongs to another node, or all rows belong to one node, with one more equal task on
-it in each row. A rule that reads only rows need not know which of the two it is.
+Either each row stands for a different node, or all rows stand for one node, with one more task on
+it in each further row. A rule that reads only rows need not know which of the two it is.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ so that the interval from EARLY to LATE is not too narrow.
 RUNS = 64
 """The number of past runs that are remembered for each kind of work. The oldest are forgotten."""
 KINDS = 1_000
-"""The number of kinds of work that are remembered. Those that ended last are kept."""
+"""The number of kinds of work that are remembered: those whose work ended most recently."""
 
 
 class PastRuns:

@@ -31,7 +31,7 @@ class Use(NamedTuple):
 
 
 def accrued(rate: float, elapsed_s: float, half_life_s: float) -> float:
-    """Return how much the usage that work of this rate added in the last `elapsed_s` seconds counts
+    """Return the usage that work with this rate added in the last `elapsed_s` seconds, as it counts
     now.
     """
     decay = math.log(2) / half_life_s

@@ -44,7 +44,11 @@ class TimeDivision:
         self._period_s = seconds(arguments.get("tdm.evict.period")) or 60.0
 
     def active(self, zone: str, now: float) -> bool:
-        """Whether the time `now` (seconds) is within the zone's hours."""
+        """Whether the time `now` (seconds) is within the zone's hours.
+
+        As in Volcano, the hours begin on the day of `now`. So of hours such as 22:00-06:00, the
+        part after midnight does not count.
+        """
         start, _, end = self._hours.get(zone, "").partition("-")
         first, last = clock_minutes(start), clock_minutes(end)
         if first is None or last is None:

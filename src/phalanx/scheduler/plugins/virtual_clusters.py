@@ -1,8 +1,8 @@
 """The plugin virtual-clusters: each queue is promised cells of the topology, such as two racks.
 
 The rules follow HiveD. A job is guaranteed if it requests GPUs, its priority is 0 or more, and its
-queue has cells. Guaranteed jobs stay inside cells of their queue, which are bound to places when
-they are needed (`plugin_parts.cells`). The plugin binds all cells for a job in one step, and so
+queue has cells. Guaranteed jobs stay inside cells of their queue. A cell is bound to a place when a
+job needs the cell (`plugin_parts.cells`). The plugin binds all cells for a job in one step, and so
 gives all tasks of the job their places (`cycle.places`). All other work is opportunistic: it runs
 on any free GPU, and is evicted by `reclaim` only when a guaranteed job needs the place. Guaranteed
 work that exceeds the cells of its queue, for example because the queue lost cells, continues as

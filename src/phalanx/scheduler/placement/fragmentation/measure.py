@@ -1,10 +1,11 @@
 """The fragmentation measure: the part of the idle GPUs that typical pods cannot use.
 
-Source: FGD (USENIX ATC 2023). Take a node whose GPUs have the idle share R in total, and a typical
+Source: FGD (USENIX ATC 2023). Take a node, the idle share R of all its GPUs together, and a typical
 shape m. If the node cannot host m, or m needs no GPU, all of R is lost for m. Otherwise the idle
-share is lost on each GPU that has less left than m requests of one GPU. The node's value is the
-mean over the mix. It is computed here as R - sum_m share_m * usable_m, where usable_m is the idle
-share on GPUs on which m fits, and 0 on nodes that cannot host m.
+share of each GPU is lost that has less left than m requests of one GPU. The measure of the node is
+the mean of the lost share over all shapes of the mix. It is computed here as R - sum_m share_m *
+usable_m, where usable_m is the idle share on GPUs on which m fits, and 0 on nodes that cannot host
+m.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ class GpuNodes:
 
     @property
     def largest(self) -> tuple[int, int]:
-        """The largest node: its thousandths of cores, and its thousandths of GPUs. Policies divide
-        amounts by them.
+        """The most thousandths of cores that any node has, and the most thousandths of GPUs.
+        Policies divide amounts by them.
         """
         return int(self.cpu_total.max(initial=1)), int(self.gpus.max(initial=1)) * WHOLE
 
