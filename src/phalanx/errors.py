@@ -1,5 +1,5 @@
-"""All exceptions, in one tree. Ray's names are names of these classes, so that `except` clauses of
-Ray's programs work.
+"""All exceptions, in one tree. The classes have Ray's names where Ray has such a class, so that
+`except` clauses of Ray's programs work.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class TaskCancelledError(PhalanxError):
 
 
 class NotPicklableError(TypeError, PicklingError):
-    """A value for another process, or from it, cannot be pickled.
+    """A value that another process sent, or should get, cannot be pickled or unpickled.
 
-    It is a TypeError as in Ray, and a PicklingError as in the standard library; `__cause__` is
-    pickle's error.
+    The class is a TypeError as in Ray, and a PicklingError as in the standard library; `__cause__`
+    is pickle's error.
     """
 
 
@@ -180,8 +180,8 @@ def _blank(cls: type[TaskError], cause: BaseException) -> TaskError | None:
 
 
 def _copy_slots(cause: BaseException, made: TaskError) -> None:
-    """Copy fields that are in slots, such as OSError's errno, because attribute forwarding does not
-    reach them.
+    """Copy to `made` the fields that `cause` has in slots, such as OSError's errno. The forwarding
+    of attributes does not reach these fields.
     """
     for cls in type(cause).__mro__:
         if cls in (BaseException, object):
@@ -272,9 +272,7 @@ class ObjectStoreFullError(PhalanxError):
 
 
 class StoreFullError(PhalanxError):
-    """The head's store has too little room, so the head accepts no new work; running work
-    continues.
-    """
+    """The head's store is nearly full, so the head accepts no new work. Running work continues."""
 
 
 class HistoryUnavailableError(PhalanxError):
@@ -292,7 +290,7 @@ class OutOfMemoryError(PhalanxError):
 class ActorOutOfMemoryError(OutOfMemoryError, ActorDiedError):
     """The memory monitor ended the actor, and no restarts were left.
 
-    Ray's class is not an ActorDiedError.
+    This class is also an ActorDiedError, which Ray's class of this name is not.
     """
 
 
@@ -345,7 +343,9 @@ class ObjectReconstructionFailedMaxAttemptsExceededError(ObjectReconstructionFai
 
 
 class ObjectReconstructionFailedLineageEvictedError(ObjectReconstructionFailedError):
-    """The lost object cannot be made again, because its task was forgotten for lack of memory."""
+    """The lost object cannot be made again, because its owner dropped the lineage of its task for
+    lack of memory.
+    """
 
 
 class GetTimeoutError(PhalanxError, TimeoutError):
@@ -452,8 +452,8 @@ class WorkerExit(SystemExit):
 
 
 class JobCommandError(PhalanxError, ValueError):
-    """A command does not fit the state of the job or queue. The error's text gives the reason, and
-    names the command that would fit.
+    """A request of a user, such as to suspend a job, does not fit the present state of the job or
+    queue. The error's text gives the reason, and names the command that would fit.
     """
 
 

@@ -1,4 +1,4 @@
-"""A task runner for Prefect, which runs task runs as tasks.
+"""A task runner for Prefect. Each of Prefect's task runs becomes a task of Phalanx.
 
     @flow(task_runner=PhalanxTaskRunner(remote_args={"num_cpus": 2}))
 
@@ -56,7 +56,7 @@ class PhalanxFuture(PrefectConcurrentFuture):
 
 
 class PhalanxTaskRunner(TaskRunner):
-    """Prefect's TaskRunner for tasks.
+    """Prefect's TaskRunner, which makes each task run a task of Phalanx.
 
     `remote_args` are options of all tasks. `init` has the arguments of `phalanx.init`, which the
     runner calls unless the program has called it. A session that the runner started ends with the
@@ -96,7 +96,9 @@ class PhalanxTaskRunner(TaskRunner):
         wait_for: Iterable[PrefectFuture[Any]] | None = None,
         dependencies: dict[str, set[Any]] | None = None,
     ) -> PhalanxFuture:
-        """Start a task run as a task. Raises RuntimeError outside the runner's `with` block."""
+        """Start a run of Prefect's `task` as a task of Phalanx. Raises RuntimeError outside the
+        runner's `with` block.
+        """
         if not self._started:
             raise RuntimeError("Task runner is not started")
         task_run_id = uuid.uuid4()
@@ -179,7 +181,7 @@ def _unpacked(value: Any, states: tuple[Any, ...]) -> Any:
 
 @phalanx.remote
 def _run(arguments: dict[str, Any], server: _Server | None, *states: Any) -> Any:
-    """Run a task run in a worker. Returns its final state.
+    """Run one of Prefect's task runs in a worker. Returns its final state.
 
     If a worker cannot reach the flow's server, Prefect starts another server in the worker.
     """

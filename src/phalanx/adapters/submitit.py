@@ -78,7 +78,9 @@ class PhalanxJob(core.Job[Any]):
     watcher = PhalanxInfoWatcher(delay_s=1)
 
     def done(self, force_check: bool = False) -> bool:
-        """Whether the job has ended. A requeued job has its result only after its last start."""
+        """Whether the job has ended. The result of a requeued job exists only after its last
+        attempt.
+        """
         has_results = all(job.paths.result_pickle.exists() for job in self._sub_jobs or [self])
         return has_results or self.watcher.is_done(self.job_id, mode="force")
 

@@ -188,7 +188,9 @@ class ActorClass(Generic[T, P]):
         return GangedActorClass(self._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
-        """Return the part of a graph of calls that starts an actor (see `objects.dag`)."""
+        """Return the node of a graph of calls that starts an actor when the graph is executed (see
+        `objects.dag`).
+        """
         return ClassNode(self, args, kwargs)
 
     def _create(
@@ -244,7 +246,9 @@ class OptionedActorClass(Generic[T, P]):
         return GangedActorClass(self._actor_class._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
-        """Return the part of a graph of calls that starts an actor (see `objects.dag`)."""
+        """Return the node of a graph of calls that starts an actor when the graph is executed (see
+        `objects.dag`).
+        """
         return ClassNode(self, args, kwargs)
 
 
@@ -277,8 +281,11 @@ def _check_groups(cls: type, options: dict[str, Any]) -> None:
 
 
 def _together(merged: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """Return those earlier options in `merged` that must be checked together with the new
-    `options`.
+    """Return the earlier options that are checked together with the new `options`. `merged`: all
+    options, earlier and new ones.
+
+    For example, `get_if_exists` is valid only together with a name, which an earlier call may have
+    given.
     """
     wanted = {}
     if options.get("get_if_exists") and merged.get("name"):

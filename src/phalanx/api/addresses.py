@@ -1,4 +1,4 @@
-"""The choice of the engine for an address."""
+"""Reads the engine's name in an address that a program passes to `init`."""
 
 from __future__ import annotations
 

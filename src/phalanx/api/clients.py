@@ -53,11 +53,11 @@ _SAY_AFTER_S = 5.0
 def connect(where: str, options: EngineOptions, output: Output) -> Engine:
     """Start a driver on the cluster at `where`, and connect with it.
 
-    In the mode *system* the driver's job holds the CPUs and GPUs that `options` names, by default
-    one CPU. The program's work runs on these CPUs and GPUs. Raises ValueError if `options` names
-    amounts for a cluster in another mode, ConnectionError and AuthenticationError if the head
-    cannot be reached with a login or token of this user, and SystemFailureError if the driver ends
-    before it serves.
+    If the cluster's mode is *system*, the driver's job holds the CPUs and GPUs that `options`
+    names, by default one CPU. The program's work runs on these CPUs and GPUs. Raises ValueError if
+    `options` names amounts for a cluster in another mode, ConnectionError and AuthenticationError
+    if the head cannot be reached with a login or token of this user, and SystemFailureError if the
+    driver ends before it serves.
     """
     address, token, trust = way_to(where)
 
@@ -111,7 +111,9 @@ def connect(where: str, options: EngineOptions, output: Output) -> Engine:
 
 
 def _amounts(options: EngineOptions, is_system: bool) -> tuple[float, float]:
-    """Return the CPUs and GPUs that the driver's job holds. Raises ValueError."""
+    """Return the number of CPUs and of GPUs that the driver's job holds. Raises ValueError if the
+    program names amounts that the cluster's mode does not allow.
+    """
     if not is_system:
         check_connecting(options)
         return 0, 0

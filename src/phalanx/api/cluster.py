@@ -54,12 +54,13 @@ def available_resources() -> dict[str, float]:
 
 
 def cluster_events() -> list[dict[str, Any]]:
-    """Return the recent events between nodes: one dict for each event, sorted by the time `at`.
+    """Return the recent events of work that involves several nodes: one dict for each event, sorted
+    by the time `at`.
 
     `event` names the event's type, a class of `phalanx.observe.cluster_events` or `gang_events`;
-    that class explains the other fields. Events within one node are left out, except for events of
-    gangs' members. Tasks of this program that ran on other nodes appear as `Executed`, at the time
-    when they ended.
+    that class explains the other fields. A task that is submitted, run and read on one node causes
+    no event. Events of gangs' members are always recorded. Tasks of this program that ran on other
+    nodes appear as `Executed`, at the time when they ended.
 
     Example:
         executed = [row for row in phalanx.cluster_events() if row["event"] == "Executed"]

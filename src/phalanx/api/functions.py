@@ -137,7 +137,9 @@ class RemoteFunction(Generic[P, R]):
         return GangedFunction(self._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
-        """Return the part of a graph of calls that makes a call (see `objects.dag`)."""
+        """Return the node of a graph of calls that calls this function when the graph is executed
+        (see `objects.dag`).
+        """
         return FunctionNode(self, args, kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -210,5 +212,7 @@ class OptionedFunction(Generic[P, R]):
         return GangedFunction(self._remote_function._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
-        """Return the part of a graph of calls that makes a call (see `objects.dag`)."""
+        """Return the node of a graph of calls that calls this function when the graph is executed
+        (see `objects.dag`).
+        """
         return FunctionNode(self, args, kwargs)

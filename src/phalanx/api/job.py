@@ -429,8 +429,8 @@ def _moment(given: str | datetime) -> Moment:
 
 
 def _literal(text: str) -> str:
-    """Return the text in the form of manifests, in which $$ is a literal $, and $(NAME) is a
-    variable.
+    """Return the text escaped for a manifest, so that the text is used unchanged. In a manifest,
+    $(NAME) is a variable and $$ is a literal $.
     """
     return text.replace("$", "$$")
 
@@ -447,8 +447,8 @@ def _name_for(words: Sequence[str]) -> str:
 
 
 def _random_end() -> str:
-    """Return a random end for a job's name. Even among millions of jobs, a second job with the same
-    end is unlikely.
+    """Return a random suffix for a job's name. Even among millions of jobs, two jobs are unlikely
+    to get the same suffix.
     """
     import secrets
 

@@ -1,7 +1,7 @@
 """Checks of the fields of a `Job` by the rules that the head has for jobs.
 
-A job that these checks accept is one that the head accepts. The head's own checks read whole
-manifests, and their modules take as long to import as all others that a submission needs.
+A job that these checks accept is one that the head accepts. The head's own checks are not used
+here, because their modules take as long to import as all other modules that a submission needs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def check_number(name: str, value: Any, largest: float = LONGEST_S) -> None:
 
 
 def check_limits(time_limit_s: Any, memory: Any, memory_limit: Any) -> None:
-    """Check the limits of the members, and that a member may use the memory that it holds."""
+    """Raise ValueError for a time limit that is not above 0, or for a memory limit that is below
+    `memory`.
+    """
     if time_limit_s is not None:
         check_number("time_limit_s", time_limit_s)
         if not time_limit_s:
@@ -57,8 +59,8 @@ def check_limits(time_limit_s: Any, memory: Any, memory_limit: Any) -> None:
 
 
 def check_timing(given: Mapping[str, Any], timing: Timing) -> None:
-    """Check `timing`, the times of a job. `given`: the values of the fields from which it was read,
-    for the error.
+    """Raise ValueError if `timing`, the times of a job, breaks a rule. `given`: the fields of the
+    job as the user wrote them, which the error quotes.
     """
     from phalanx.manifests.timing import timing_faults
 

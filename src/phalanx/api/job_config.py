@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""The variable with the runtime environment and the metadata, as JSON, of the submitted job that a
-process is a part of.
+"""The environment variable of Ray with the runtime environment and the metadata of a submitted job,
+as JSON. The processes of the job have this variable.
 """
 _LIFETIMES = ("detached", "non_detached")
 

@@ -1,5 +1,5 @@
-"""Makes manifests for the head, from jobs and from files. Each manifest has the umask of this
-process.
+"""Makes manifests for the head, from jobs and from files. Each job in them gets the umask of this
+process, which applies to the files that the job writes.
 
 A command that submits imports this module and not `jobs`, which imports the engines of programs.
 """

@@ -91,8 +91,8 @@ def start_head(given: values.StartOptions, parent_fd: int) -> list[Daemon]:
 
 
 def _login_note() -> str:
-    """If commands here use a login, and not the cluster on this machine, return a sentence that
-    says so; otherwise "".
+    """Return a sentence that says that commands here use a login instead of the cluster on this
+    machine; "" if they use this cluster.
     """
     from phalanx.errors import AuthenticationError
     from phalanx.runtime.daemons import logins

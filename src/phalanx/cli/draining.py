@@ -35,8 +35,9 @@ def drain_now(address: str | None, node_id: str, reason: str | None, deadline: s
 
 
 def after_release(address: str | None, node_id: str, said: str) -> str:
-    """Return the line to print about a node after one of its holds was lifted. Other holds may
-    remain.
+    """Return the line to print about a node when one reason to keep new work away from it has
+    ended. `said`: the words for a node that takes work again. The line names the reasons that
+    remain, if any.
     """
     row = next((r for r in ask(address, GetStatus()).nodes if r.node_id == node_id), None)
     left = [] if row is None else [kind for kind, *_ in row.holds]
@@ -85,7 +86,8 @@ def drain_at(address: str | None, node_id: str, at: str | None, length: str | No
 def undrained(address: str | None, node_id: str) -> bool:
     """Delete a node's planned drain.
 
-    Returns whether the node had one. Ends the command if another maintenance keeps the node closed.
+    Returns whether the node had one. Ends the command if the node is in another reservation for
+    maintenance.
     """
     name, is_there = _name(node_id), False
     for row in ask(address, ListReservations()):

@@ -53,7 +53,9 @@ PATIENCE_S = 0.15
 browser gets a page that waits for them.
 """
 LATE_S = 5.0
-"""The seconds for which a late page is kept for the browser that waits for the page."""
+"""Seconds for which a late page is kept. The browser that waits for the page fetches it in this
+time.
+"""
 _SENT = 256
 """The number of sent pages whose pieces are remembered."""
 _NO_STORE = {"cache-control": "no-store"}

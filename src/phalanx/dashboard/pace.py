@@ -1,4 +1,6 @@
-"""The pause between questions to the head, which keeps the head's cost low. Pure."""
+"""The pause between questions to the head. The pause limits the part of the head's time that the
+page costs.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,9 @@ NEWS_SHARE = 100.0
 these questions take at most a hundredth of the head's time.
 """
 SHARE = 200.0
-"""The same multiple for two other kinds of questions: why jobs wait, and all questions that are
-about neither this nor changes. Each kind takes at most a two-hundredth of the head's time.
+"""The pause before the next question of one of two expensive kinds, as a multiple of the time that
+an answer took. The first kind is the question why jobs wait; the second kind is all other
+questions, except those for changes. Each kind takes at most a two-hundredth of the head's time.
 """
 MOST_S = 120.0
 """The longest pause in seconds."""

@@ -20,11 +20,12 @@ _HIGH, _BELOW, _ABOVE = 130, 18, 8
 _SIDE = 58
 """The width in pixels of the column of amounts on the left."""
 _NOW_FROM = 84
-"""The place on the time axis, in hundredths, from which the text of a time would overlap the text
-`now` in the narrowest plot.
+"""The position on the time axis, in hundredths, from which the text of a time would overlap the
+text `now` in the narrowest plot.
 """
 _FIRST = 9
-"""The place on the time axis, in hundredths, before which the text of a time would be cut off."""
+"""The position on the time axis, in hundredths, before which the text of a time would be cut off.
+"""
 _GAP = 4.0
 """The largest distance between two connected points, as a multiple of the usual step. Between
 points that are further apart, the line has a gap.

@@ -79,8 +79,8 @@ def _runs(indices: list[int]) -> list[Range]:
 
 
 def array_faults(array: ArraySpec | None) -> list[Fault]:
-    """Return the faults of an array spec. An array that was read from a manifest has none, but
-    programs submit specs, too.
+    """Return the faults of an array spec. Manifests are checked when they are read; this check is
+    for the specs that programs submit.
     """
     if array is None:
         return []

@@ -99,7 +99,7 @@ def _faults(after: Dependencies) -> list[str]:
 def dependency_faults(after: Dependencies | None, uid: str) -> list[Fault]:
     """Return the faults of a new job's dependencies.
 
-    Dependencies that were read from a manifest have none, but programs submit specs, too.
+    Manifests are checked when they are read; this check is for the specs that programs submit.
     """
     if after is None:
         return []

@@ -25,9 +25,11 @@ class Text:
         """
 
     def line(self, path: tuple[str | int, ...] = ()) -> int | None:
-        """Return the line of the value at `path`; in a mapping, of its key. If there is no such
-        value, return the line of the innermost existing value on the path. Return None for a
-        document without text.
+        """Return the line of the value at `path`. For a value in a mapping, this is the line of its
+        key.
+
+        If there is no such value, return the line of the innermost existing value on the path.
+        Return None for a document without text.
         """
         node: Any = self._node
         if node is None:

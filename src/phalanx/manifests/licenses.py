@@ -62,8 +62,8 @@ def read_licenses_field(at: Fields) -> Licenses:
 
 
 def license_faults(licenses: Licenses) -> list[Fault]:
-    """Return the faults of a spec's licenses. Licenses that were read from a manifest have none,
-    but programs submit specs, too.
+    """Return the faults of a spec's licenses. Manifests are checked when they are read; this check
+    is for the specs that programs submit.
     """
     reasons = _faults(licenses)
     return [Fault(("spec", "licenses"), "licenses_invalid", f"licenses: {r}") for r in reasons]

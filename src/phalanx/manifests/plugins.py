@@ -121,8 +121,8 @@ def first_fault(plugins: Plugins, groups: Collection[str]) -> str:
 
 
 def role_fault(name: str, arguments: tuple[str, ...], groups: Collection[str]) -> tuple[str, str]:
-    """If a job lacks the group that a plugin needs, return that group's role in the plugin, and the
-    reason. Otherwise return two empty texts.
+    """Return the role of the group that the plugin needs and a job with these groups lacks, and the
+    reason. Return two empty texts if nothing is missing.
     """
     role = LEADERS.get(name)
     wanted = options(name, arguments)[role] if role else ""

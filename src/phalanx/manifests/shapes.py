@@ -28,8 +28,8 @@ _NOWHERE = Document("{}")
 
 
 def read_shape(written: Mapping[str, Any]) -> Shape:
-    """Return the shape in plain values. Raises BatchFileError with a reason that says what is
-    wrong.
+    """Return the shape that plain values (mappings, lists and numbers) describe. Raises
+    BatchFileError that says what is wrong with them.
     """
     return ShapeReader().read(Place(_NOWHERE, (), dict(written)))
 

@@ -159,8 +159,8 @@ def _requeue_faults(rule: Requeue) -> list[tuple[str, str]]:
 
 
 def timing_faults(timing: Timing) -> list[Fault]:
-    """Return the faults of a spec's times. Times that were read from a manifest have none, but
-    programs submit specs, too.
+    """Return the faults of a spec's times. Manifests are checked when they are read; this check is
+    for the specs that programs submit.
     """
     found: list[tuple[str, str]] = []
     limit_s = timing.limit_s

@@ -98,7 +98,7 @@ def _spec(spec: Spec) -> Written:
 
 
 def _kept(**fields: Any) -> Written:
-    """Return the fields that are not empty."""
+    """Return those of the given fields that are not empty."""
     return {k: v for k, v in fields.items() if v not in (None, "", (), [], {})}
 
 

@@ -1,9 +1,9 @@
-"""Events between nodes, as the nodes and the head recorded them: typed, in a ring of limited size.
+"""Events of work that involves several nodes, as the nodes and the head recorded them: typed, in a
+ring of limited size.
 
-Only work between nodes is recorded: a task that is submitted, run and read on one node leaves no
-event. Times are in seconds since the epoch by the clock of the machine that recorded them. Nodes
-are named by the first 12 hex digits of their ids, tasks and processes by their ids in hex, objects
-by the names of their files.
+A task that is submitted, run and read on one node leaves no event. Times are in seconds since the
+epoch by the clock of the machine that recorded them. Nodes are named by the first 12 hex digits of
+their ids, tasks and processes by their ids in hex, objects by the names of their files.
 """
 
 from __future__ import annotations
@@ -157,7 +157,9 @@ class NodeDied(Event, frozen=True, kw_only=True):
 
 
 class EventRing:
-    """A ring of the latest events, the oldest first, in the form for messages."""
+    """A ring of the latest events, the oldest first. The events are kept as dicts, in which form
+    messages carry them.
+    """
 
     def __init__(self, keep: int = KEEP_EVENTS) -> None:
         self._rows: deque[dict[str, Any]] = deque(maxlen=keep)

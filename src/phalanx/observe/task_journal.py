@@ -1,4 +1,4 @@
-"""The history of a process's tasks: a ring of changes of state. Each change is checked against the
+"""The latest changes of state of a process's tasks, in a ring. Each change is checked against the
 table of allowed changes.
 """
 

@@ -121,7 +121,8 @@ class ActorPool:
         """Return any result that is ready, waiting at most `timeout` seconds. Raises StopIteration
         and TimeoutError like `get_next`.
 
-        With `ignore_if_timedout`, the call that was submitted first is skipped after `timeout`.
+        With `ignore_if_timedout`, the unread call that was submitted first is skipped when
+        TimeoutError is raised.
         """
         if not self.has_next():
             raise StopIteration("no result is pending in this ActorPool")
@@ -137,7 +138,9 @@ class ActorPool:
             yield take()
 
     def _drop_earlier(self) -> None:
-        """Drop the unread results. Queued values are still computed, because callers rely on it."""
+        """Drop the results that have not been read. Values in the queue are still sent to actors,
+        because callers rely on it.
+        """
         while self._index_to_future:
             self._forget(next(iter(self._index_to_future)))
 

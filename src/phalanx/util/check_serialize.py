@@ -60,8 +60,8 @@ def inspect_serializability(
 
 
 class _Search:
-    """The search along every branch that cannot be pickled, down to the pieces that are the
-    cause.
+    """The search for the pieces that are the cause. It follows every branch that cannot be pickled
+    down to a piece whose own parts can all be pickled.
     """
 
     def __init__(self, print_file: TextIO | None) -> None:
@@ -70,7 +70,9 @@ class _Search:
         self._seen: set[int] = set()
 
     def visit(self, obj: Any, path: tuple[str, ...], parent: Any, depth: int) -> bool:
-        """Return whether `obj` can be pickled. If not, add the cause to the failures."""
+        """Return whether `obj` can be pickled. If not, add the pieces that are the cause to
+        `failures`.
+        """
         error = _error_of(obj)
         if error is None:
             return True

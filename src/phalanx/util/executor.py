@@ -225,8 +225,8 @@ def _in_own_processes(options: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _as_remote(fn: Callable[..., Any], fixed: dict[str, Any], options: dict[str, Any]) -> Any:
-    """Return the remote function with its options. `fixed` are options that can be given only where
-    the function is made remote.
+    """Return `fn` as a remote function with `options`. `fixed`: the options that can be given only
+    when a function is made remote.
     """
     function = remote(**fixed)(fn) if fixed else remote(fn)
     return function.options(**options) if options else function

@@ -206,7 +206,9 @@ def placement_group(
 
 
 def _with_terms(bundles: Any) -> Any:
-    """Return bundles with the options for the sharing of GPUs turned into amounts."""
+    """Return the bundles with their options for sharing GPUs, such as `gpu_memory`, replaced by
+    amounts of resources.
+    """
     if not isinstance(bundles, list):
         return bundles
     found = []

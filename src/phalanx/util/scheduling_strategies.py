@@ -9,7 +9,7 @@ from phalanx.model.ids import NodeID, PlacementGroupID
 
 
 class Bundles(Protocol):
-    """A placement group, as `phalanx.util.placement_group` defines it."""
+    """The part of `phalanx.util.placement_group.PlacementGroup` that the strategies use."""
 
     id: PlacementGroupID
     may_be_used: bool

@@ -200,8 +200,8 @@ def _ran(keys: list[Any], results: list[Any], worker: Any) -> _Done:
 
 
 def _kept(keys: Any, found: Any) -> Any:
-    """Return a graph node that reads each of these references. The graph nodes are in nested
-    tuples, as the keys are in nested lists.
+    """Return a graph node for each reference in `found`, which gives the reference's value when
+    Dask runs it. The graph nodes are in nested tuples, as `keys` are in nested lists.
     """
     if isinstance(keys, list):
         return tuple(_kept(key, one) for key, one in zip(keys, found, strict=True))
@@ -216,8 +216,8 @@ def _read(ref: ObjectRef[Any]) -> Any:
 
 
 def _values(found: Any) -> Any:
-    """Return nested tuples with each reference replaced by its value. All values are fetched in one
-    call.
+    """Return the nested tuples `found`, with each reference replaced by its value. All values are
+    fetched in one call.
     """
     refs: list[ObjectRef[Any]] = []
 

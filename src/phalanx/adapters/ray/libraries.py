@@ -53,7 +53,7 @@ class LibrariesUnavailableError(ImportError):
 
 @dataclass(frozen=True)
 class InstalledRay:
-    """An installed distribution `ray`, without importing it."""
+    """The distribution `ray` that is installed here. It is examined without importing it."""
 
     version: str
     root: Path

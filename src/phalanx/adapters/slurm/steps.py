@@ -1,4 +1,6 @@
-"""The tasks of a step: their commands, devices and end messages. Pure."""
+"""The tasks of a step: their commands, devices and end messages. The functions do no I/O, except
+that the file of `--multi-prog` is read.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Machine(NamedTuple):
     has_account: bool
     """Whether the account of the services exists."""
     groups: frozenset[str]
-    """The groups of accounts that exist."""
+    """The names of the machine's Unix groups."""
     lingers: bool
     """Whether the user's services keep running after the last logout (systemd's lingering)."""
 

@@ -21,8 +21,8 @@ def with_pool(snapshot: Snapshot, pool: Pool, count: int) -> Snapshot:
 
 
 def nodes_for_gangs(snapshot: Snapshot, pool: Pool, room: int) -> int:
-    """Return the smallest number of nodes with which the same number of gangs starts now as with
-    `room` nodes.
+    """Return the smallest number of additional nodes with which as many gangs start now as with
+    `room` additional nodes.
 
     The plan is made as by `phalanx plan`, so that queues, shares and limits count: a gang that
     waits for its share needs no node.

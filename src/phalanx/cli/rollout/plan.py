@@ -39,11 +39,11 @@ class Running(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The state in which a machine was found."""
+    """What `phalanx up` found on a machine."""
 
     package: str = ""
     """The mark of the software to which the link at the place of installation leads; empty if there
-    is no such link, or if `phalanx up` did not make the link.
+    is no such link, or if `phalanx up` did not make it.
     """
     installed: frozenset[str] = frozenset()
     """The marks of all software that is installed there completely."""

@@ -68,7 +68,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     heat: list[int]
     holders: list[Holder]
     shared: dict[int, str] = {}
-    """The mode and the sharers of each shared device, by its place in the columns."""
+    """The mode and the sharers of each shared device, by its index in the columns."""
 
 
 class DeviceMaps:
@@ -166,8 +166,9 @@ def left_of(row: NodeInfo) -> Iterator[tuple[int, int]]:
 def _holders(
     nodes: Sequence[NodeInfo], holding: Holding
 ) -> tuple[list[GangInfo], dict[str, set[str]]]:
-    """Return the gangs that hold devices, oldest first, and the neighbours of each gang by its
-    group: the gangs on the same node, or on the node before or after it.
+    """Return the gangs that hold devices, oldest first, and the neighbours of each gang. Neighbours
+    are the gangs on the same node, or on the node before or after it. Gangs are named by their
+    group's id.
     """
     found: dict[str, GangInfo] = {}
     near: dict[str, set[str]] = {}

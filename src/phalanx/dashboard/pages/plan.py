@@ -18,8 +18,9 @@ from phalanx.observe.plan_range import ALL, RANGES_S, length_of, usual_range
 NODES = 60
 STARTS = 100
 _SLOT_PX, _FEW_PX, _ALONE_PX = 7, 13, 16
-"""The height in pixels of a slot of a lane, which stands for one device: in a drawing of many
-lanes, in a drawing of at most FEW lanes, and in a lane of at most two slots.
+"""The height in pixels of a slot, which is the part of a node's lane that stands for one device.
+The three heights are for a drawing of many lanes, for a drawing of at most FEW lanes, and for a
+lane of at most two slots.
 """
 FEW = 8
 _NAMED_PX = 12
@@ -86,7 +87,9 @@ class Track(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tick(msgspec.Struct, frozen=True, kw_only=True):
-    """A labelled time on the axis: its place in hundredths, and the time in seconds."""
+    """A labelled time on the axis: its position in hundredths of the axis. `at`: the time in
+    seconds.
+    """
 
     place: float
     at: float

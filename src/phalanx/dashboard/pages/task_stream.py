@@ -31,8 +31,8 @@ _LEAST = 0.25
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """A bar: one attempt of a task, or neighbouring short attempts of one function. Its place is in
-    hundredths of the axis.
+    """A bar: one attempt of a task, or neighbouring short attempts of one function. Its position is
+    in hundredths of the axis.
     """
 
     begin: float
@@ -78,8 +78,8 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     lanes_in_all: int
     functions: list[Function]
     ticks: list[tuple[float, float, str]]
-    """The labelled times on the axis: the place in hundredths, the seconds since the epoch, and the
-    text of each.
+    """The labelled times on the axis: the position in hundredths of the axis, the seconds since the
+    epoch, and the text of each.
     """
     drawn: int
     """The number of attempts on the axis."""

@@ -18,7 +18,9 @@ SHOWN = 200
 _PROGRESS = {
     FINISHED: "done", FAILED: "failed", "DEAD": "done", RUNNING: "runs", "ALIVE": "runs",
 }  # fmt: skip
-"""The kind of a part of a progress bar, by state; all other states wait."""
+"""The kind of a part of a progress bar, by state. States that are not listed belong to the part
+`waits`.
+"""
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True):

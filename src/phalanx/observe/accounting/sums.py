@@ -57,8 +57,8 @@ class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
             self.waits[bucket] = self.waits.get(bucket, 0) + count
 
     def wait(self, part: float) -> float | None:
-        """Return the seconds within which this part of the jobs (0 to 1) began to run; None if no
-        job began.
+        """Return the waiting time in seconds that this part of the jobs (from 0 to 1) did not
+        exceed; None if no job began. The part 0.5 gives the median.
         """
         wanted, passed = part * sum(self.waits.values()), 0
         for bucket, count in sorted(self.waits.items()):

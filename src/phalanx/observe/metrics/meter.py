@@ -76,8 +76,8 @@ class Meter:
         sample.value += value * times
 
     def take_in(self, numbers: Numbers) -> None:
-        """Add the counts of another process since its last report, for metrics of the catalogue.
-        Invalid numbers are ignored.
+        """Add the numbers that another process counted since its last report. Metrics that are not
+        in the catalogue, and samples that do not fit their metric, are ignored.
         """
         if numbers.name in self._catalogue:
             family = self._family(numbers.name)

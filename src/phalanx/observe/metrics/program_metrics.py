@@ -76,10 +76,11 @@ class RecordedMetrics:
         """The process that was the last to set each gauge."""
 
     def family(self, name: str, definition: Definition) -> Family:
-        """Return the numbers of the metric with this name.
+        """Return the numbers of the metric with this name. A new name is added, with this
+        definition.
 
-        Raises ValueError for a name with another definition, for too many metrics, and for an
-        invalid definition (`check_definition`).
+        Raises ValueError for a name that has another definition, for a new name when there are
+        MOST_METRICS names already, and for an invalid definition (`check_definition`).
         """
         known = self._families.get(name)
         if known is None:

@@ -24,7 +24,9 @@ _COLUMNS: Mapping[str, Callable[[Any], Any]] = {
     "attempt_number": itemgetter(_ATTEMPT),
     "type": lambda run: "ACTOR_TASK" if run[_ABOUT].actor else "NORMAL_TASK",
 }
-"""The columns that many attempts have in common."""
+"""The columns that can be read from a finished attempt without making its row. Many attempts have
+the same values in these columns.
+"""
 
 
 def offer_finished(

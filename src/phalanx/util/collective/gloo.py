@@ -90,7 +90,9 @@ class GlooGroup(BaseGroup):
         tensor_list: list[list[Any]],
         reducescatter_options: ReduceScatterOptions,
     ) -> None:
-        """Reduce each part to the member that gets it, because gloo has no reducescatter."""
+        """Reduce item i of all members' lists into the tensor of member i. This takes one reduction
+        for each member, because gloo has no reducescatter.
+        """
         parts, target = tensor_list[0], _target(tensor[0])
         if target.shape != _source(parts[self.rank]).shape:
             raise ValueError(

@@ -26,15 +26,15 @@ it.
 
 class _Shared(NamedTuple):
     """Takes the place of a large argument in a batch. The argument itself is put in the object
-    store. `number`: the place of its reference among the references that the task gets.
+    store. `number`: the index of the argument's reference among the references that the task gets.
     """
 
     number: int
 
 
 class _Interrupted(NamedTuple):
-    """The result of a batch that raised KeyboardInterrupt. The task itself must not raise it, since
-    it would count as cancelled.
+    """The result of a batch that raised KeyboardInterrupt. The task returns this result instead of
+    raising, because a task that raises KeyboardInterrupt counts as cancelled.
     """
 
 

@@ -62,8 +62,8 @@ class _Process:
         return ref
 
     def ended(self, batch: Future[Any]) -> None:
-        """Replace the actor if it died in this batch. The batch is then lost, and the next batch
-        gets a new actor.
+        """Replace the actor if it died while it ran `batch`. That batch is lost, and the next batch
+        runs on the new actor.
         """
         if not batch.cancelled() and isinstance(batch.exception(), ActorError):
             self.actor, self._left = self._create(), self._batches

@@ -1,4 +1,4 @@
-"""The reading of the log of a daemon or worker to its end, and further as the log grows."""
+"""Reads the log of a daemon or worker from its start. A reader can follow a log while it grows."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ GROUP_BYTES = 18
 LEAVE_S = 2.0
 MAX_MEMBERS = 100_000
 """The largest number of members of gangs that may wait or run at the same time in one program. The
-program also remembers the gangs of at most this number of tasks.
+program also remembers to which gang a task belongs, for this number of tasks at most.
 """
 
 
@@ -295,8 +295,8 @@ class RayEngine:
         return [one for one in found if namespace in (None, one[0])]
 
     def group_created(self, group: GroupId) -> PendingReply[bool]:
-        """Return a pending reply that arrives when a group of a gang or of the program is
-        created.
+        """Return a pending reply that arrives when the placement group is created. The group holds
+        the bundles of a gang, or was created by a program.
         """
         if group.startswith(GANG):
             waits = WaitGroup(group)
@@ -335,7 +335,9 @@ class RayEngine:
         return list(ray.timeline())
 
     def state(self, query: StateQuery) -> StateAnswer:
-        """List one kind of state. The scheduler lists gangs and jobs, and Ray everything else."""
+        """Return the answer to a query of the state. The scheduler answers for gangs and jobs, and
+        Ray for everything else.
+        """
         return self.ask(QueryState(query)) if query.kind in OF_SCHEDULER else ray_listing(query)
 
     def cluster_events(self) -> list[dict[str, Any]]:

@@ -242,7 +242,7 @@ class JobRoutes:
         return row, details
 
     def _log(self, row: JobDescription) -> str:
-        """Return the output of the job's last start."""
+        """Return the output of the job's last attempt; "" if no attempt has begun."""
         (member,) = row.members
         if not member.logs:
             return ""

@@ -19,7 +19,10 @@ from phalanx.adapters.ray.modules.launching import described, strategy_in
 from phalanx.worker import launch_hooks
 
 _actor_launch_hook: Callable[..., None] | None = None
-"""A function that is called with a description of the class, its resources and its strategy."""
+"""The function that Ray's Tune sets, or None. It is called before an actor is started in a
+placement group, with a description of the class, the resources that the actor requests, and the
+strategy for its group. The function raises an error to refuse the actor.
+"""
 
 
 def _launched(cls: Any, resources: Mapping[str, float], group: str) -> None:

@@ -10,7 +10,10 @@ from phalanx.api.functions import RemoteFunction
 from phalanx.worker import launch_hooks
 
 _task_launch_hook: Callable[..., None] | None = None
-"""A function that is called with a description of the function, its resources and its strategy."""
+"""The function that Ray's Tune sets, or None. It is called when a function and its options are
+first used for tasks in a placement group, with a description of the function, the resources that a
+task requests, and the strategy for the group. It raises an error to refuse the tasks.
+"""
 
 
 def _launched(function: Any, resources: Mapping[str, float], group: str) -> None:

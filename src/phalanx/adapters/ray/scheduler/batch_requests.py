@@ -25,7 +25,7 @@ LOOK_EVERY_S = 0.1
 
 
 class TasksCluster(Protocol):
-    """The part of the head that tasks of queues need."""
+    """The parts of the head that BatchRequests uses."""
 
     @property
     def queues(self) -> Queues:
@@ -49,7 +49,7 @@ class BatchRequests:
         self._clock = clock
         self._table = AdmissionTable()
         self._waiting: dict[bytes, list[Asker[None]]] = {}
-        """The process that waits for the admission of each batch."""
+        """For each batch: the askers that wait for its admission."""
         self._heard: dict[bytes, float] = {}
         """The time at which each owner last sent a message."""
         self._look_at = 0.0

@@ -48,8 +48,8 @@ class ControlEffects(Protocol):
         ...
 
     def incoming(self, prefix: bytes, message: Any, take_in: Callable[[Any], None]) -> None:
-        """Pass on a message of a node. `take_in` gives the message to the head; the receiver calls
-        it now or later.
+        """Pass a node's message to the Ray side. The Ray side calls `take_in` with it, now or
+        later, to give it to the head.
         """
         ...
 
@@ -104,7 +104,9 @@ class RayHead(Head):
 
     @property
     def gang_scheduler(self) -> GangScheduler:
-        """The scheduler of queues and gangs. It may use most of its thread's time."""
+        """The scheduler of queues and gangs. Its pauses between cycles are short, because little
+        else runs in this thread.
+        """
         if self.gangs_if_used is None:
             made = super().gang_scheduler
             made.cycles.pace = msgspec.structs.replace(made.cycles.pace, pause=PAUSE)

@@ -1,8 +1,9 @@
-"""A shard in Ray's internal key-value store. A batch is one value, an entry of a log, so it is
-written completely or not at all. From time to time all tables are written as one image, and the log
-entries that the image covers are deleted. Each epoch has its own image and log. So no reader sees
-an entry that an earlier writer appends after a later writer has begun. The writer also keeps its
-tables in memory.
+"""Keeps the scheduler's tables in Ray's internal key-value store, as a Shard of `phalanx.storage`.
+
+A batch of changes is one value, an entry of a log, so it is written completely or not at all. From
+time to time all tables are written as one image, and the log entries that the image covers are
+deleted. Each epoch has its own image and log. So no reader sees an entry that an earlier writer
+appends after a later writer has begun. The writer also keeps its tables in memory.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ class KeyValues(Protocol):
 
 
 class _Image(NamedTuple):
-    """All tables at one moment of an epoch. `entries` is the number of the first log entry of the
-    epoch whose changes the tables lack.
+    """All tables at one moment of an epoch. `entries`: the number of log entries of the epoch whose
+    changes the tables contain. A reader applies the later entries to the tables.
     """
 
     entries: int

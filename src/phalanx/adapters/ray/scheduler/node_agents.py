@@ -219,7 +219,7 @@ class NodeAgents:
 
 
 def _another(node_id: str) -> str:
-    """Return a new id for a node that was declared dead and returns as a new node. Only the part of
-    the id that names the node's processes differs.
+    """Return a new id for a node that was declared dead and joins again. Only the id's first bytes
+    change, with which the ids of the node's processes begin, too.
     """
     return os.urandom(PREFIX_BYTES).hex() + node_id[2 * PREFIX_BYTES :]

@@ -74,7 +74,9 @@ def sacctmgr(words: Sequence[str]) -> None:
 
 
 def _wanted(operands: Sequence[str]) -> tuple[dict[str, set[str]], str]:
-    """Return the required values of fields of rows, and the columns to show."""
+    """Return what the operands of a listing ask for: the values that a row must have, by field, and
+    the value of `format`, which names the columns.
+    """
     found: dict[str, set[str]] = {}
     format = ""
     for word in operands:

@@ -116,7 +116,9 @@ def can_be_quick(fields: Collection[str], states: Collection[str]) -> bool:
 
 
 class _Columned(Shown):
-    """Makes rows of jobs, with their nodes, from fields that came as columns."""
+    """Makes rows of jobs from a few fields of the jobs, which the head sent as columns. The columns
+    include the names of the jobs' nodes.
+    """
 
     def code(self, job: JobInfo) -> str:
         code: str = getattr(job, CODE)  # JobInfo lacks this field, but columns have it
