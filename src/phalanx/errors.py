@@ -34,7 +34,7 @@ class TaskCancelledError(PhalanxError):
 
 
 class NotPicklableError(TypeError, PicklingError):
-    """A value that another process sent, or should get, cannot be pickled or unpickled.
+    """A value that has to go to another process, or into the object store, cannot be pickled.
 
     The class is a TypeError as in Ray, and a PicklingError as in the standard library; `__cause__`
     is pickle's error.
@@ -96,7 +96,9 @@ class TaskError(PhalanxError):
 
 
 class _Derived:
-    """The base of the classes that `derive` makes, by which they are recognized."""
+    """The base class of the classes that `derive` makes. An error whose class has this base was
+    made by `derive`.
+    """
 
 
 _derived: dict[type[BaseException], type[TaskError] | None] = {}

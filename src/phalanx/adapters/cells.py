@@ -33,8 +33,8 @@ def sent_names(named: set[str], notebook: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_cell(source: str, given: dict[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
-    """Run a cell in a worker, and return the values of the wanted names. Raises NameError for a
-    name that the cell does not bind, and all errors that the cell raises.
+    """Run a cell in a worker, and return the values of the wanted names. Raises NameError if the
+    cell does not bind one of these names, and all errors that the cell raises.
     """
     space = {"__name__": "__main__", **given}
     lines = source.splitlines(keepends=True)

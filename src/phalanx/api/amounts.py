@@ -1,4 +1,4 @@
-"""The check of the amounts of resources with which a node is started."""
+"""Checks the amounts of resources with which a node is started."""
 
 from __future__ import annotations
 

@@ -111,8 +111,8 @@ def connect(where: str, options: EngineOptions, output: Output) -> Engine:
 
 
 def _amounts(options: EngineOptions, is_system: bool) -> tuple[float, float]:
-    """Return the number of CPUs and of GPUs that the driver's job holds. Raises ValueError if the
-    program names amounts that the cluster's mode does not allow.
+    """Return the number of CPUs and of GPUs that the driver's job holds. Raises ValueError for
+    options that a program which connects to a cluster cannot give.
     """
     if not is_system:
         check_connecting(options)
@@ -124,7 +124,9 @@ def _amounts(options: EngineOptions, is_system: bool) -> tuple[float, float]:
 
 
 def _wait(client: ClientOf, options: EngineOptions, output: Output) -> Engine:
-    """Connect with the driver when it serves. If the driver waits for long, print the reason."""
+    """Wait until the driver accepts connections, and connect with it. If the wait is long, print
+    the reason.
+    """
     say_at = time.monotonic() + _SAY_AFTER_S
     said = ""
     while True:

@@ -142,7 +142,9 @@ _KINDS = {
     "`str`": "a text", "`bool`": "True or False", "`object | null`": "amounts by resource",
     "`str | null`": "a text", "`bool | null`": "True or False",
 }  # fmt: skip
-"""Words for kinds of values in messages to users, by the names in msgspec's errors."""
+"""The words for types of values in messages to users, by the names of the types in msgspec's
+errors.
+"""
 
 
 def queue_fields(**given: Any) -> QueueFields:

@@ -48,8 +48,9 @@ _HUNG_UP_S = 5.0
 
 
 def need_node(address: str | None, what: str) -> None:
-    """End the command if it needs a node on this machine to reach programs, and there is none. On a
-    Ray cluster, nodes have no gateways. With a token, only the head can be reached.
+    """End the command if programs of jobs cannot be reached from here. `what`: the feature that has
+    to reach them. On a Ray cluster nobody can reach them, because its nodes have no gateways. On a
+    machine without a node of the cluster, a token reaches only the head.
     """
     if is_elsewhere(address):
         fail(f"{what} does not work on a Ray cluster: its nodes have no gateways.", USAGE)

@@ -1,4 +1,4 @@
-"""The start of a head and of nodes on this machine, by the options of `phalanx start`."""
+"""Starts a head and nodes on this machine, as the options of `phalanx start` say."""
 
 from __future__ import annotations
 

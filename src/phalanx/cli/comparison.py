@@ -1,4 +1,4 @@
-"""The comparison behind `phalanx what-if`, and its text."""
+"""Makes the comparison that `phalanx what-if` prints, and its text."""
 
 from __future__ import annotations
 

@@ -54,9 +54,7 @@ def uncordon(place: Place, address: Address = None) -> None:
 
 
 def _read(address: str | None, place: str) -> tuple[str, list[int], str]:
-    """Return the node's id, the numbers of the named GPUs, and the name of the place for
-    messages.
-    """
+    """Return the node's id, the numbers of the named GPUs, and words for the node or these GPUs."""
     node, slash, named = place.partition("/")
     found = [_DEVICE.fullmatch(word.strip()) for word in named.split(",")] if slash else []
     devices = [int(one[1]) for one in found if one is not None]

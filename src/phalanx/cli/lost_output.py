@@ -1,4 +1,4 @@
-"""The end of a command whose output cannot be written: the disk is full, or the reader has gone."""
+"""Ends a command whose output cannot be written: the disk is full, or the reader has gone."""
 
 from __future__ import annotations
 

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _LEAST_S = 1.0
-"""The smallest number of seconds between two runs of a check, and for the time limit of a check."""
+"""The smallest allowed time, in seconds, between two runs of a check, and the smallest time limit
+of a check.
+"""
 
 
 def read_checks(texts: Sequence[str]) -> dict[str, str]:

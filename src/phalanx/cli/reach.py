@@ -1,4 +1,4 @@
-"""Requests of commands to the daemons of this machine, and the end of commands that fail."""
+"""Sends the requests of commands to the daemons of this machine, and ends commands that fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replays, explanations and plans of files that `phalanx snapshot` wrote.
+"""Replays and explains files that `phalanx snapshot` wrote, and makes plans from them.
 
 The exit code is 2 for a file that cannot be used.
 """

@@ -20,8 +20,8 @@ from phalanx.protocol.requests.request import Request
 
 SHARE = 50.0
 """The pause before `top` asks again why jobs wait, as a multiple of the last response time. This
-question takes the head longer than any other. With this factor, the question takes at most a
-fiftieth of the head's time.
+question takes the head longer than any other. With this factor, it takes at most a fiftieth of the
+head's time.
 """
 Ask = Callable[[Request[Any]], Any]
 

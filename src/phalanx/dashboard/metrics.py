@@ -121,7 +121,9 @@ def _metric(name: str, family: Family) -> Metric:
 
 
 def put_picture(meter: Meter, snapshot: ClusterSnapshot, names: dict[str, str]) -> None:
-    """Set the gauges of a snapshot. `names`: the names of living nodes by id."""
+    """Set the gauges whose values are in a snapshot of the cluster. `names`: the names of living
+    nodes by id.
+    """
     _put_nodes(meter, snapshot.status.nodes, names)
     for name, amount in stranded_in_all(snapshot.status.stranded).items():
         meter.set("phalanx_resource_stranded", amount, name, _unit(name))

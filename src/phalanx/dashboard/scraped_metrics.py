@@ -94,7 +94,9 @@ def _add(found: Families, numbers: Numbers, node: str) -> None:
 
 
 def _add_program(found: Families, numbers: Numbers, definition: Definition, node: str) -> None:
-    """Add a metric of a program on a node, unless another metric has one of its names."""
+    """Add a metric of a program on a node. The metric is left out if its name, or the name of one
+    of its lines, belongs to another metric.
+    """
     name = numbers.name
     if name not in found:
         try:

@@ -231,8 +231,8 @@ class Watch:
                 self.series.setdefault((one.what, one.of), Series()).update(one.points)
 
     async def ask(self, request: Request[R]) -> R:
-        """Return the head's answer to a further question. Raises the error that the head
-        answers.
+        """Return the head's answer to a request that the snapshot does not answer. Raises the error
+        that the head answers.
         """
         answer: R = await asyncio.to_thread(self._ask, request)
         return answer

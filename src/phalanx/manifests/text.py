@@ -86,8 +86,9 @@ def _refusal(code: str, reason: str, line: int | None, file: str) -> ManifestErr
 
 
 def _check(text: str | bytes, file: str) -> None:
-    """Check the parser's events, which needs no recursion. Raises ManifestError at the first event
-    that exceeds a bound.
+    """Check the parser's events against the bounds. Unlike building the values, this needs no
+    recursion, so deep nesting does no harm. Raises ManifestError at the first event that exceeds a
+    bound.
     """
     nodes = depth = documents = 0
     loader = _Loader(text)

@@ -13,7 +13,9 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """The gangs for which a cycle differs from the cycle before it."""
 
     came: list[str]
-    """Gangs that did not wait in the cycle before."""
+    """Gangs that this cycle left waiting, placed or promised resources, and that the cycle before
+    did not know.
+    """
     served: list[str]
     """Gangs that the cycle before left waiting, and that this cycle placed or promised
     resources.

@@ -66,8 +66,8 @@ KINDS: Final[Mapping[str, str]] = {
     "clock-stepped": "the head's clock was set, or its machine slept",
     "defect": "the head caught an error of its own",
 }
-"""The kinds of events, with their meanings. A query may give only the part before the dash, which
-selects all kinds that begin with it.
+"""The kinds of events, with their meanings. In a query, the part of a kind before a dash selects
+all kinds with this beginning: `node` selects `node-joined`, `node-lost` and so on.
 """
 OF_PLACES: Final = ("placed", "preempted", "reclaimed", "evicted", "lost")
 """The kinds of events about the places of members."""

@@ -10,8 +10,8 @@ RANGES_S = {"1h": 3_600.0, "6h": 21_600.0, "1d": 86_400.0, "7d": 604_800.0}
 ALL = "all"
 _LEAST_S = 60.0
 _AFTER = 1.25
-"""The time until the last start that the axis must show is multiplied by this factor, so that the
-axis is a little longer.
+"""The length of the axis, as a multiple of the time until the last start that it must show. So the
+axis ends a little after that start.
 """
 
 

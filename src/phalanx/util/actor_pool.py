@@ -100,7 +100,8 @@ class ActorPool:
 
         Raises StopIteration when there is no unread result, ValueError when get_next_unordered has
         already returned that result, and TimeoutError after `timeout`. With `ignore_if_timedout`,
-        the error is raised, too, but the call is then skipped, and its actor gets the next value.
+        the call is skipped after the TimeoutError: the next `get_next` returns the result of the
+        following call, and the actor gets the next value.
 
         Example:
             pool.submit(lambda actor, value: actor.add.remote(value), 1)

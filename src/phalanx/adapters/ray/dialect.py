@@ -37,7 +37,9 @@ class RaysDialect:
     limits_gpu_memory = False  # in Ray a share of a GPU only counts
 
     def installation(self) -> Callable[[], None]:
-        """Return the function that gives a worker this process's names and libraries."""
+        """Return the function that installs Ray's names in a worker, with the libraries that this
+        process uses.
+        """
         from phalanx.adapters.ray.alias import installation
 
         return installation()

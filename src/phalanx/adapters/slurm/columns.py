@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 
 class Field(NamedTuple):
-    """A column of a listing. `field`: the field of rows; "" if no row has it. `unknown`: the text
-    for an unknown value. `width`: the default width; below 0 for a column aligned to the left.
+    """A column of a listing. `field`: the key of the column's text in a row; "" if rows have no
+    such text. `unknown`: the text for an unknown value. `width`: the default width; below 0 for a
+    column aligned to the left.
     """
 
     field: str

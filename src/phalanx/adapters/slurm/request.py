@@ -312,7 +312,8 @@ def job_variables(
 
 
 def _notes(asked: Mapping[str, str], shape: Shape, directory: str) -> dict[str, str]:
-    """Return a job's values for listings.
+    """Return the notes of a job: values that have no effect on the job, and that Slurm's listings
+    show.
 
     File names keep their %-letters, so that equal jobs have equal notes.
     """

@@ -37,7 +37,7 @@ class Service(NamedTuple):
 
 
 def unit_name(part: str) -> str:
-    """Return the name of a part's unit."""
+    """Return the name of the unit of a part (HEAD, NODE and so on)."""
     return f"phalanx-{part}.service"
 
 

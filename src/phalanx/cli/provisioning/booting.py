@@ -32,7 +32,7 @@ class BootingFile:
         return {}
 
     def write(self, booting: dict[str, list[str]]) -> None:
-        """Replace the names."""
+        """Replace the names in the file."""
         fd = os.open(self._path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(fd, "wb") as file:
             file.write(msgspec.json.encode(booting))

@@ -1,5 +1,5 @@
-"""Runs the programs of pools. A program gets its request as JSON on standard input, and prints
-names of nodes, one in each line.
+"""Runs the programs that start and end the machines of pools. A program gets its request as JSON on
+standard input, and prints names of nodes, one in each line.
 """
 
 from __future__ import annotations

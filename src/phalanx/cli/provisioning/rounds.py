@@ -110,7 +110,7 @@ class Provisioner:
 
 
 def words(action: Action) -> str:
-    """Return a sentence about an action."""
+    """Return a sentence that says what an action does."""
     match action:
         case Up(pool, names):
             return f"{pool.name}: {', '.join(names)} to be started: work waits for a node"

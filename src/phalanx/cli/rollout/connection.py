@@ -23,7 +23,9 @@ _LOADER = (
 arrives on standard input.
 """
 _USUAL = ("BatchMode=yes", f"ConnectTimeout={CONNECT_S}", "ServerAliveInterval=15")
-"""Options of ssh. The user's options come before these, and ssh takes the first of each name."""
+"""Options of ssh. The user's options come before these, and ssh uses the first value that it reads
+for an option.
+"""
 
 
 class MachineError(Exception):
@@ -41,7 +43,9 @@ class Connection:
         self._token_file = str(cluster.start.get("token_file", "~/.phalanx/token"))
 
     def ask(self, do: str, limit_s: float, **request: Any) -> dict[str, Any]:
-        """Let the machine program do something, and return its answer. Raises MachineError."""
+        """Call the function `do` of the machine program on the machine, and return its answer.
+        Raises MachineError.
+        """
         about = {
             "do": do,
             "name": self._machine.name,

@@ -167,8 +167,8 @@ class Rollout:
         )
 
     def _token(self, receiver: str) -> str:
-        """Return the cluster's token. It is read from the first head's machine that has the token,
-        except `receiver`. A head makes the token at its first start.
+        """Return the cluster's token. It is read from one of the machines with a head, other than
+        `receiver`. A head makes the token at its first start.
         """
         troubles = []
         for name in self._cluster.heads:

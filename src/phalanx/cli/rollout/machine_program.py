@@ -143,7 +143,9 @@ def token_mark(path: str) -> str:
 
 
 def facts_of(python: str) -> dict[str, Any] | None:
-    """Return the facts that the Phalanx of this Python reports; None if it has no Phalanx."""
+    """Return the facts about the Phalanx that is installed for this Python; None if none is
+    installed.
+    """
     if not os.path.exists(python):
         return None
     said = run([python, "-c", _FACTS], "the installed Phalanx")

@@ -39,7 +39,7 @@ class Running(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What `phalanx up` found on a machine."""
+    """The state in which `phalanx up` found a machine."""
 
     package: str = ""
     """The mark of the software to which the link at the place of installation leads; empty if there
@@ -94,7 +94,7 @@ class Task(NamedTuple):
     wanted: str
     """The mark of the software that the cluster's file names; empty if the file names none."""
     names: frozenset[str]
-    """The machines to look after."""
+    """The names of the machines that the request is for."""
     upgrades: bool = False
     """Whether daemons that run other software are restarted with the wanted software."""
 

@@ -94,8 +94,8 @@ def asked_for(words: Mapping[str, str]) -> Asked:
 
 
 def query(words: Mapping[str, str]) -> StateQuery:
-    """Return the question for the actors in the state that an address names; without a state, for
-    all actors.
+    """Return the query for the actors in the state that an address names. If the address names no
+    state, the query is for all actors.
     """
     predicate = STATES.get(words.get("state", ""))
     if predicate is None:

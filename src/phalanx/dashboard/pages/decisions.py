@@ -41,7 +41,9 @@ def decisions(cycles: Sequence[CycleInfo]) -> DecisionsPage:
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """A cycle's decision about a gang and, if the gang still waits, the present reason."""
+    """A cycle's decision about a gang. If the gang still waits, the line also has the present
+    reason.
+    """
 
     verdict: Verdict
     job: str

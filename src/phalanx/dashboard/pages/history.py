@@ -38,12 +38,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
 
     def usage(self, now: float) -> UsageQuery:
-        """Return the question for sums over whole hours."""
+        """Return the query for sums over whole hours."""
         since = (now - DAYS[self.period] * _DAY_S) // _HOUR_S * _HOUR_S
         return UsageQuery(since=max(since, 0.0), users=self._users(), queues=self._queues())
 
     def attempts(self, now: float) -> AttemptQuery:
-        """Return the question for the last attempts."""
+        """Return the query for the last attempts."""
         since = max(now - DAYS[self.period] * _DAY_S, 0.0) // _HOUR_S * _HOUR_S
         return AttemptQuery(since=since, users=self._users(), queues=self._queues(), limit=ATTEMPTS)
 

@@ -18,7 +18,7 @@ _BYTES = frozenset({"memory", "object_store_memory"})
 
 
 class Gauge(msgspec.Struct, frozen=True, kw_only=True):
-    """The total and the allocated amount of a resource."""
+    """The total and the allocated amount of one resource of the cluster or of a node."""
 
     name: str
     used: float

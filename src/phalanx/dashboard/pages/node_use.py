@@ -48,7 +48,9 @@ def span_of(query: Mapping[str, str]) -> str:
 
 
 def node_use(use: NodeUse, now: float, span: str) -> NodeUsePage:
-    """Return the part of the page from a node's answer at `now`, in seconds since the epoch."""
+    """Return the part of a node's page that is made from the node's own answer `use`. `now`:
+    seconds since the epoch.
+    """
     found = sorted(
         use.processes,
         key=lambda one: (one.kind != MEMBER, -(one.memory or 0.0), one.kind, one.age_s),

@@ -65,7 +65,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
     gauges: list[Gauge]
     stranded: dict[str, float]
-    """The free amounts of each resource that no work waiting for the resource can use."""
+    """For each resource: the free amount that none of the work waiting for this resource can use.
+    """
     curves: list[Chart]
     queues: list[QueueWork]
     """The queues with work; queues with the most waiting work come first."""

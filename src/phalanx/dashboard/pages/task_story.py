@@ -76,12 +76,12 @@ class TaskStory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def attempts_of(task: str) -> StateQuery:
-    """Return the question for the attempts of a task."""
+    """Return the query for the attempts of a task."""
     return StateQuery("tasks", [("task_id", "=", task)], ATTEMPTS, True, timeout_s=3.0)
 
 
 def children_of(task: str) -> StateQuery:
-    """Return the question for the tasks that a task has submitted."""
+    """Return the query for the tasks that a task has submitted."""
     counted = ["name", "state"]
     return StateQuery("tasks", [("parent_task_id", "=", task)], 0, count_by=counted, timeout_s=3.0)
 

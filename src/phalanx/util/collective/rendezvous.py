@@ -1,4 +1,6 @@
-"""Lets members find the first member of their group, by the group's name in a table at the head."""
+"""Values that the members of a collective group share in a table at the head. By them, members find
+the group's first member.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +19,26 @@ ASK_EVERY_S = 0.05
 
 
 def put(kind: str, group: str, value: Any) -> None:
-    """Store a value of a group at the head."""
+    """Store a value for a group at the head. `kind`: what the value describes, since a group may
+    have several values.
+    """
     engine_or_start().ask(PutValue(_SPACE, _key(kind, group), json.dumps(value).encode(), True))
 
 
 def find(kind: str, group: str) -> Any:
-    """Return a stored value of a group, or None."""
+    """Return the value of this kind that is stored for a group; None if there is none."""
     found = engine_or_start().ask(GetValue(_SPACE, _key(kind, group)))
     return None if found is None else json.loads(found)
 
 
 def drop(kind: str, group: str) -> None:
-    """Delete a stored value of a group."""
+    """Delete the value of this kind that is stored for a group."""
     engine_or_start().ask(DeleteValues(_SPACE, _key(kind, group), False))
 
 
 def wait_for(kind: str, group: str, until: float) -> Any:
-    """Return a stored value of a group, after waiting until it exists. Raises TimeoutError at
-    `until` on the monotonic clock.
+    """Wait until a value of this kind is stored for a group, and return it. Raises TimeoutError at
+    the time `until` of the monotonic clock.
     """
     while (found := find(kind, group)) is None:
         if time.monotonic() > until:

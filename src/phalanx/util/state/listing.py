@@ -12,7 +12,7 @@ TIMEOUT_S = 30.0
 
 
 class Listing(Protocol):
-    """The arguments and the result of all listings."""
+    """The type of the functions that list state. They all have these arguments and this result."""
 
     def __call__(
         self,
@@ -24,8 +24,8 @@ class Listing(Protocol):
         raise_on_missing_output: bool = True,
         _explain: bool = False,
     ) -> list[StateRow]:
-        """Return at most `limit` rows that meet the `filters`; with `detail`, with all their
-        columns.
+        """Return at most `limit` rows that meet the `filters`. With `detail`, the rows have all
+        their columns.
 
         When a process has not answered after `timeout` seconds, StateQueryError is raised. With
         `raise_on_missing_output=False`, the rows of the other processes are returned instead. With

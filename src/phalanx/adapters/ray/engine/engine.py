@@ -214,7 +214,7 @@ class RayEngine:
 
     def group_ready(self, group: GroupId) -> Any:
         """Return a reference of Ray that becomes ready when the group is created. A task in the
-        group would not do: it would wait forever if the group is removed.
+        group is not used for this, because it would wait forever if the group is removed.
         """
         return native_group(group).ready()
 

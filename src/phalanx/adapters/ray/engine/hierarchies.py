@@ -1,4 +1,4 @@
-"""The registration of Ray's references, handles and errors as Phalanx's.
+"""Makes Ray's references, handles and errors count as Phalanx's.
 
 Ray's types are registered with Phalanx's, so that `isinstance` accepts them. Each of Ray's error
 classes becomes a subclass of Phalanx's class with the same name. So `except phalanx.exceptions.X`

@@ -33,8 +33,8 @@ this machine.
 
 
 def place(cluster: str) -> Place:
-    """Return the place of commands on this machine: the machine's name, and the directory and
-    variables of commands that use the cluster.
+    """Return the name of this machine, and the directory and variables of commands that use the
+    cluster.
     """
     package = Path(phalanx.__file__).parent
     path = [str(package / "adapters" / "ray" / "path"), str(package.parent)]

@@ -50,7 +50,7 @@ class AskHead(Protocol):
 
 @dataclass(frozen=True)
 class Answer:
-    """A complete answer: JSON, or a text about an error."""
+    """The whole answer to a request: JSON, or the text of an error."""
 
     status: int
     body: Any = None

@@ -144,8 +144,8 @@ class NodeAgents:
         self._started.pop(self.ray_node(prefix), None)
 
     def reported(self, prefix: bytes, report: NodeReport) -> NodeReport:
-        """Return an agent's report for the head, with the amounts that Ray reports as available in
-        it.
+        """Return an agent's report for the head. Amounts that Ray does not report as available
+        count as taken in it.
         """
         self._reports[prefix] = msgspec.structs.replace(report, total=None)
         return merged(report, self._free.get(self.ray_node(prefix)))

@@ -1,5 +1,5 @@
-"""All machines of a Ray node: bundles with exact devices, and members of jobs. An ordinary node
-also has machines for tasks, actors and objects, which Ray handles here.
+"""All machines of a Ray node: bundles with exact devices, and members of jobs. The machines of an
+ordinary node for tasks, actors and objects are missing, because Ray handles these.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All calls of Ray outside its public interface, which were tried with Ray 2.49 and 2.60. The calls
+"""All uses of Ray that go beyond its public interface. They were tried with Ray 2.49 and 2.60. They
 concern the internal key-value store, the available amounts of each node, the table of drivers'
 jobs, and whether an actor is restarting.
 """

@@ -158,8 +158,8 @@ class RayGroups:
         return bool(self._going)
 
     def seen(self, free: Mapping[str, Amounts], now: float) -> list[Freed]:
-        """Compare removed groups with the amounts that Ray reports as available. Returns the
-        callbacks of the groups that are now free.
+        """Compare the amounts of removed groups with the amounts that Ray reports as available.
+        Returns the callbacks of the groups whose amounts are now available.
         """
         shown = " ".join(name for amounts in free.values() for name in amounts if "_group_" in name)
         over = [

@@ -31,7 +31,7 @@ OnReply = Callable[[Reply], None]
 
 
 class SchedulerRequests:
-    """The requests in progress. New requests wait until the cluster's nodes are known."""
+    """Answers the requests of programs. New requests wait until the cluster's nodes are known."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class SchedulerRequests:
 
     @property
     def are_waiting(self) -> bool:
-        """Whether requests wait for the cluster's nodes."""
+        """Whether requests still wait until the cluster's nodes are known."""
         return self._waiting is not None
 
     def begin(self) -> None:

@@ -23,8 +23,8 @@ Amounts = dict[str, float]
 
 
 class ReservationEffects(Protocol):
-    """The effects on Ray and on the head. An effect is answered only after its call has
-    returned.
+    """The effects that Reservations requests from Ray and from the head. The answer to an effect
+    (`granted`, `refused` or `freed`) comes only after the call of the effect has returned.
     """
 
     def whole(self, key: AttemptId) -> Whole | None:

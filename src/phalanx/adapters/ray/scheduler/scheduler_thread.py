@@ -166,7 +166,9 @@ class SchedulerThread:
             self._requests.begin()
 
     def _adopt(self, rows: list[Row]) -> None:
-        """Keep Ray's reservations for places that gangs hold, and give all others back."""
+        """Keep those of Ray's placement groups in which gangs still hold places, and remove all
+        others. `rows`: the stored reservations.
+        """
         there = self._groups.adopt()
         held: dict[AttemptId, dict[tuple[bytes, int], int]] = {}
         for row in rows:

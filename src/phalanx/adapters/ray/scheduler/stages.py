@@ -1,4 +1,6 @@
-"""The times of recent gangs' steps, for measurements of the scheduler."""
+"""The times at which recent gangs reached each stage of their placement, for measurements of the
+scheduler.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,15 @@ from phalanx.model.ids import GroupId
 KEPT = 4_096
 """The number of gangs whose times are kept."""
 DECIDED, RESERVED = "decided", "reserved"
-"""The steps of a gang. DECIDED: a cycle has chosen the places, and nodes and Ray are asked for
-them. RESERVED: Ray has reserved the places.
+"""The stages of a gang's placement. DECIDED: a cycle has chosen the places, and nodes and Ray are
+asked for them. RESERVED: Ray has reserved the places.
 """
 
 
 class Stages:
-    """The times of each gang's last attempt, by the machine's monotonic clock."""
+    """The times at which each gang's last attempt reached its stages, by the machine's monotonic
+    clock.
+    """
 
     def __init__(self) -> None:
         self._times: dict[GroupId, dict[str, float]] = {}

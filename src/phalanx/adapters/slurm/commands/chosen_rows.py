@@ -22,7 +22,7 @@ CHOICES = {
     "nnodes": "nodes",
     "ncpus": "cpus",
 }
-"""The options, and the field that each option compares."""
+"""For each option: the field of a row that is compared with the option's value."""
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 

@@ -27,7 +27,7 @@ _REFUSED = {
 
 
 class Change(NamedTuple):
-    """The change of nodes that the operands request."""
+    """The request that the operands of `scontrol update NodeName=...` make."""
 
     names: tuple[str, ...]
     drains: bool

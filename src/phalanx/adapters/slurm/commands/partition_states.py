@@ -18,7 +18,7 @@ _REFUSED = {
 
 
 class Change(NamedTuple):
-    """The change of a queue that the operands request."""
+    """The request that the operands of `scontrol update PartitionName=...` make."""
 
     name: str
     opens: bool

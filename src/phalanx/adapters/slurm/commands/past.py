@@ -109,8 +109,9 @@ class PastJob:
         return any(one.command.replace("$$", "$") != _HOLDING for one in self._attempts)
 
     def batch(self, row: Mapping[str, str], steps: Sequence[Step]) -> dict[str, str]:
-        """Return the row of the members' own commands. The CPU time in it does not include steps.
-        The memory peak in it is that of the whole job, because the peak without steps is not known.
+        """Return the row NUMBER.batch, which stands for the members' own commands. The CPU time in
+        it does not include steps. The memory peak in it is that of the whole job, because the peak
+        without steps is not known.
         """
         most = self._sum.memory_max
         means = [one.used.memory_mean for one in self._attempts if one.used and one.used.samples]

@@ -102,10 +102,10 @@ def one_of_each_array(found: Iterable[WaitingGroup]) -> list[WaitingGroup]:
 def factors_of(one: WaitingGroup) -> dict[str, str]:
     """Return a job's factors.
 
-    With the plugin `multifactor` they are the weighted factors. Otherwise they are the job's
-    priority, the seconds for which the job has waited, and the number of its position in the order,
-    divided by the number of waiting jobs. As in Slurm, the priority is a whole number of at least
-    1, because 0 means held.
+    With the plugin `multifactor` they are the weighted factors. Otherwise `priority` is the job's
+    priority, `age` the seconds for which the job has waited, and `fairshare` the rank of the job's
+    user divided by the number of users. As in Slurm, the priority is a whole number of at least 1,
+    because 0 means held.
     """
     found = one.factors
     if "total" in found:

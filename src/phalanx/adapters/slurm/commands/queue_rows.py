@@ -75,7 +75,7 @@ Row = dict[str, str]
 
 
 class Queue(NamedTuple):
-    """The jobs that a listing shows."""
+    """The conditions that a job must meet to be listed."""
 
     ids: Sequence[str]
     """The requested ids; empty: all jobs."""
