@@ -23,7 +23,7 @@ class ChangeLog(Generic[K]):
         self._changed_at[name] = self.version
 
     def forget(self, name: K) -> None:
-        """Forget a thing whose end no client needs to know."""
+        """Forget a thing that is gone, because no client needs to know that."""
         self._changed_at.pop(name, None)
 
     def since(self, version: int, most: int = sys.maxsize) -> tuple[int, list[K]]:

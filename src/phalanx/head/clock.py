@@ -59,7 +59,7 @@ class ClockAnchor(msgspec.Struct, frozen=True):
 
 class WatchedClock:
     """A clock whose wall-clock time runs evenly until its user accepts a step of the machine's
-    clock (`take_step`). So all moments that a head has noted stay consistent, and the head shifts
+    clock (`take_step`). So all times that a head has recorded stay consistent, and the head shifts
     all of them in one step (`Head.on_tick`). A machine's sleep looks like a step forward.
     """
 

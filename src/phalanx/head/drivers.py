@@ -27,7 +27,7 @@ count.
 
 
 class DriverEffects(Protocol):
-    """Carries out what follows from the ends of drivers."""
+    """Requests that Drivers makes when a driver has ended."""
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
         """Release everything that a process owned, because the process has ended or its node has
@@ -190,7 +190,7 @@ class Drivers:
             self._state_store.drop_job(job)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift noted moments after the clock was stepped by this many seconds, so that the
+        """Shift the recorded times after the clock was stepped by this many seconds, so that the
         drivers' run times stay the same.
         """
         for moments in (self._started, self._ended):

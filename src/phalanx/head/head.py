@@ -370,8 +370,8 @@ class Head:
             self.actors.place_waiting()
 
     def _clock_stepped(self, step_s: float) -> None:
-        """Shift noted moments after the machine's clock was set or the machine slept, so that
-        durations stay the same. Moments that people wrote are not shifted.
+        """Shift the recorded times after the machine's clock was set or the machine slept, so that
+        durations stay the same. Times that people wrote are not shifted.
         """
         self.state_store.put_clock(self.clock.anchor())
         self.event_log.note("clock-stepped", why=step_text(step_s))

@@ -19,8 +19,8 @@ from phalanx.protocol.requests.series import GetSeries, NumberOverTime, SeriesNe
 EVERY_S = 10.0
 """The shortest time, in seconds, between two points."""
 PAUSE = 1_000.0
-"""The pause before the next point, as a multiple of the time that the last point took. So points
-take at most a thousandth of the head's time.
+"""The pause before the next point, as a multiple of the time that it took to compute the last one.
+So this computation takes at most a thousandth of the head's time.
 """
 MAX_SERIES = 500
 """The largest number of series that are kept. When it is reached, a new series replaces one without

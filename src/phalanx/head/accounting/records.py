@@ -1,9 +1,10 @@
 """Writes a record of each ended attempt of a job's member, and passes on the records of steps.
 
-A record is first a row of the store, written together with the other changes of the attempt's end.
-So the record is as durable as the end itself. The ledger then gets the record, and keeps each key
-only once. When the ledger has the record, the row is deleted from the store. If a head dies after
-the ledger has the record but before the row is deleted, the next head passes the record on again.
+When an attempt ends, its record is first written to the store, together with the job's other
+changes. So a stored end is never without its record. Then the record is passed on to the ledger.
+When the ledger has the record, the row is deleted from the store. If a head dies before it deletes
+the row, the next head passes the record on again. The ledger then ignores the record, because it
+has one with the same key.
 """
 
 from __future__ import annotations

@@ -133,8 +133,8 @@ class StepUsage:
             self._close(one, now, "")
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift noted moments after the clock was stepped by this many seconds, so that durations
-        stay the same.
+        """Shift the recorded times after the clock was stepped by this many seconds, so that
+        durations stay the same.
         """
         for one in list(self._open.values()):
             one.step = msgspec.structs.replace(one.step, started=one.step.started + step_s)

@@ -103,8 +103,8 @@ class EventLog:
     # ---- the state store ---------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Write some of the noted events. Nothing is written while the store has no room for new
-        work.
+        """Write some of the noted events. Nothing is written while the store has too little free
+        space for new work.
         """
         if not self._state_store.shortage:
             self._of_jobs.write(self._state_store)

@@ -42,9 +42,11 @@ class JobRecorder:
         """The number of failed array tasks of each array that were noted as events."""
 
     def restore(self, jobs: Iterable[JobRecord]) -> None:
-        """Restore the last transitions that an earlier head noted. Transitions that the earlier
-        head could no longer write are noted now. If no events of jobs were kept, older transitions
-        are not noted.
+        """Find out, for each job, which transition was noted last as an event.
+
+        These are the transitions up to the newest stored event of any job. Later transitions are
+        not noted yet, because the earlier head died before it wrote their events. If the store has
+        no events of jobs, all transitions so far count as noted.
         """
         until = self._event_log.jobs_until
         for job in jobs:

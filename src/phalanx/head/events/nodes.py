@@ -45,8 +45,8 @@ class NodeRecorder:
         )
 
     def lost_lately(self) -> list[str]:
-        """Return the nodes that were lost, or lost a part, within the last LATELY_S seconds, each
-        with the reason. Nodes that were ordered to end are not included.
+        """Return a sentence for each node that died, or had a helper process killed, within the
+        last LATELY_S seconds. Nodes that were ordered to end are left out.
         """
         since = self._event_log.wall() - LATELY_S
         how = {LOST: " died:", PART: ":"}
@@ -100,7 +100,9 @@ class NodeRecorder:
             self._note("node-held", record, holds_text({kind: hold}))
 
     def judged(self, record: NodeRecord, before: NodeReport, after: NodeReport) -> None:
-        """Note parts of a node that were killed, and changes of the health of its GPUs."""
+        """Note that helper processes of a node were killed, and that GPUs of the node have become
+        well or unwell.
+        """
         if before.available and after.parts_killed > before.parts_killed:
             self._note(PART, record, after.last_killed)
             self._show(PART, record, after.last_killed)

@@ -1,1 +1,1 @@
-"""Queues, gangs and jobs at the head; imported when first used."""
+"""Gangs at the head. Most of this code is imported only when a request first needs it."""

@@ -1,4 +1,4 @@
-"""The requests about queues, gangs and jobs, and the part that answers each."""
+"""Lists the requests about queues, gangs and jobs, and the object that answers each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from phalanx.protocol.requests.steps import AttachMember, BeginStep, RunStep, Si
 
 
 class Answering(Protocol):
-    """The parts of a gang scheduler that answer requests."""
+    """The objects of a gang scheduler that answer requests."""
 
     job_requests: JobRequests
     gang_requests: GangRequests

@@ -59,17 +59,21 @@ class ReservationEffects(Protocol):
     """
 
     def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """Ask the node to set these members' bundles aside, all or none. `prepared` follows."""
+        """Ask the node to set these members' bundles aside, all or none. The answer goes to
+        `Attempts.prepared`.
+        """
         ...
 
     def commit(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """Ask the node to keep the bundles that it has set aside. `committed` follows."""
+        """Ask the node to keep the bundles that it has set aside. The answer goes to
+        `Attempts.committed`.
+        """
         ...
 
     def give_back(
         self, node_id: str, group: GroupId, number: int, indexes: list[int], ending: Ending
     ) -> None:
-        """Ask the node to end these bundles. `returned` follows when they are free."""
+        """Ask the node to end these bundles. `GangBinder.returned` is called when they are free."""
         ...
 
     def when_written(self, action: Callable[[], None]) -> None:
@@ -87,19 +91,19 @@ class Listener(Protocol):
     """The binder's reports about the members of gangs."""
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
-        """Handle the arrival of these members in their places."""
+        """Note that these members now have their places."""
         ...
 
     def lost(self, gang: Gang, members: list[int]) -> None:
-        """Handle the loss of these members' places: the members wait again."""
+        """Note that these members have lost their places. They wait again."""
         ...
 
     def rests(self, gang: Gang) -> None:
-        """Handle the start of a rest: cycles must skip the gang until its `rests_until`."""
+        """Note that the gang rests from now on: cycles must skip it until its `rests_until`."""
         ...
 
     def over(self, gang: Gang) -> None:
-        """Handle the end of the gang: all its members have ended, and all its resources are
+        """Note that the gang is over: all its members have ended, and all its resources are
         free.
         """
         ...
@@ -290,8 +294,11 @@ class GangBinder:
         self._follow(gang, {})
 
     def on_settled(self, attempt: Attempt, now: float) -> None:
-        """Start the members whose bundles are committed. The other members on their way lose their
-        places. Members whose node has died since they were placed are no longer on their way.
+        """Start the members of the attempt whose nodes have committed their bundles. The other
+        members of the attempt lose their places.
+
+        A member whose node has died since it was placed is no longer on its way. Nothing is done
+        for it here. If the gang is then below its minimum, no member starts.
         """
         gang = self._registry.gangs[attempt.group]
         gang.is_prepared = False

@@ -46,7 +46,9 @@ class CycleLog:
     def decided(
         self, plan: Plan, waiting: Collection[Gang], *, took_s: float, read_s: float
     ) -> None:
-        """Record the plan of a cycle over the waiting gangs. `took_s` and `read_s` are seconds."""
+        """Record the plan of a cycle over the waiting gangs. `took_s`: the seconds that the cycle
+        took. `read_s`: the seconds that reading the cluster took before it.
+        """
         self._count += 1
         actions = {one.name: one.seconds for one in plan.timings if one.part == ACTION}
         placed, evicted = self._placed(plan), self._evicted(plan)

@@ -130,7 +130,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
         return f"{self.namespace}/{self.name}"
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift noted moments after the clock was stepped by this many seconds."""
+        """Shift the recorded times after the clock was stepped by this many seconds."""
         self.created += step_s
         self.started = moved(self.started, step_s)
         for member in self.members:
@@ -156,7 +156,9 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
         return sum(member.state in states for member in self.members)
 
     def index_of(self, of_group: str, index: int) -> int | None:
-        """Return the index of the gang's member that stands for this member of the job's group."""
+        """Return the gang's member, as an index, that is member `index` of the job's group
+        `of_group`; None if there is none.
+        """
         for at, member in enumerate(self.members):
             if member.index == index and member.of_group == of_group:
                 return at

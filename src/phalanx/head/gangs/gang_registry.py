@@ -19,10 +19,12 @@ Keep = Callable[[str, bytes, Gang | None], None]
 
 def one_of_each_name(gangs: Iterable[Gang]) -> tuple[list[Gang], list[Gang]]:
     """Return the gangs with which a head continues, in the order of their creation, and the gangs
-    that it forgets. Two gangs of one name exist only in a store that lost its last writes: a job's
-    gang whose end was lost, and the job's next gang. Members are identified by names, so only one
-    of the two continues: the gang that is not removed, or else the younger one. Nodes give back the
-    bundles of the other gang when they join.
+    that it forgets, because another gang has the same name.
+
+    Two gangs of one name exist only in a store that lost its last writes. They are a job's former
+    gang, whose deletion was lost, and the job's next gang. Members are identified by names, so only
+    one of the two gangs continues: the gang that is not removed, or else the younger one. Nodes
+    give back the bundles of the other gang when they join.
     """
     best: dict[str, Gang] = {}
     twins = []
@@ -120,8 +122,8 @@ class GangRegistry:
         self.follow(gang)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift noted moments after the clock was stepped by this many seconds. The order of gangs
-        stays the same.
+        """Shift the recorded times after the clock was stepped by this many seconds. The order of
+        gangs stays the same.
         """
         for gang in self.gangs.values():
             gang.clock_stepped(step_s)

@@ -366,7 +366,7 @@ class GangScheduler:
             self.numbers.tick(now)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift the noted moments of all parts after the clock was stepped by this many seconds."""
+        """Shift the recorded times in all parts after the clock was stepped by `step_s` seconds."""
         parts = (
             self.books, self.calendar, self.registry, self.jobs, self.job_requests.crons,
             self.promises, self._starts, self._past.learnt.track_record, self.numbers,

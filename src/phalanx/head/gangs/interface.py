@@ -119,7 +119,7 @@ class GangSchedulerInterface(Protocol):
         ...
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift noted moments after the clock was stepped by this many seconds."""
+        """Shift the recorded times after the clock was stepped by this many seconds."""
         ...
 
     def round(self, now: float) -> float:
@@ -186,7 +186,7 @@ class NullGangScheduler:
         """Do nothing: nothing is due."""
 
     def clock_stepped(self, step_s: float) -> None:
-        """Do nothing: no moments were noted."""
+        """Do nothing: no times were recorded."""
 
     def round(self, now: float) -> float:
         """Decide nothing; no next call is needed."""

@@ -198,7 +198,7 @@ TABLE: Final[Mapping[str, _Row]] = {
 # ---- the machine ---------------------------------------------------------------------------------
 
 KEEP_STEPS = 40
-"""The number of steps of a gang's history that are kept."""
+"""The number of moves of a gang's members that are remembered, for error messages."""
 
 
 class Move(NamedTuple):
@@ -270,7 +270,7 @@ class MemberLifecycle:
         return following
 
     def forget(self, gang: Gang) -> None:
-        """Forget the history of a gang that is over."""
+        """Forget the moves of a gang that is over."""
         self._steps.pop(gang.gang_id, None)
 
     # ---- the story ---------------------------------------------------------------------------

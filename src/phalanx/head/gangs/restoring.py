@@ -70,7 +70,8 @@ def restore(
     """Restore all parts from the stored rows, which are grouped by table. Each part uses the parts
     that are restored before it.
 
-    `job_changed` is called for each job, before the flows and cron jobs that may change jobs.
+    `job_changed` is called for each job. This is done before flows and cron jobs are restored,
+    because they may change jobs.
     """
 
     def rows(table: str, of: type[T]) -> list[T]:

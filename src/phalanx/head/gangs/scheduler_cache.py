@@ -104,7 +104,7 @@ class SchedulerCache:
         on_plugin_left_out: Callable[[str, Exception], None] = lambda name, error: None,
     ) -> None:
         """`rules` returns the rules that cycles follow; its argument is whether queues have paths
-        (`volcano.sh/hierarchy`). `shells` lends objects of the head to plugins that need them.
+        (`volcano.sh/hierarchy`). `shells` has the objects of the head that plugins use, by name.
         `on_plugin_left_out` is called with a plugin that cycles leave out from now on, and with the
         plugin's error.
         """
@@ -264,8 +264,8 @@ class SchedulerCache:
     def columns_to_try(
         self, also: Gang, now: float, wall: float
     ) -> tuple[Snapshot, KeptCluster] | None:
-        """Return a snapshot, and columns for it alone, for a trial cycle. In that cycle no gang
-        rests, and the gang `also` takes part. Returns None if the columns cannot be patched.
+        """Return a snapshot, and a copy of the columns, for a trial cycle. Resting gangs and the
+        gang `also` take part in that cycle. Returns None if the columns cannot be patched.
         """
         kept = self.cluster(now, wall)
         if not isinstance(kept, KeptCluster):

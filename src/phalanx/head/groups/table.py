@@ -48,7 +48,9 @@ class GroupEffects(Protocol):
     def prepare(
         self, node_id: str, group: GroupId, attempt: int, bundles: Mapping[int, ResourceSet]
     ) -> None:
-        """Ask the node to set these bundles aside, all or none. `prepared` follows."""
+        """Ask the node to set these bundles aside, all or none. The answer goes to
+        `Attempts.prepared`.
+        """
         ...
 
     def when_written(self, action: Callable[[], None]) -> None:
@@ -56,13 +58,15 @@ class GroupEffects(Protocol):
         ...
 
     def commit(self, node_id: str, group: GroupId, attempt: int) -> None:
-        """Ask the node to keep the bundles that the attempt reserved. `committed` follows."""
+        """Ask the node to keep the bundles that the attempt reserved. The answer goes to
+        `Attempts.committed`.
+        """
         ...
 
     def give_back(
         self, node_id: str, group: GroupId, attempt: int, indexes: list[int], ending: Ending
     ) -> None:
-        """Ask the node to end these bundles. `returned` follows when they are free."""
+        """Ask the node to end these bundles. `GroupTable.returned` is called when they are free."""
         ...
 
     def changed(self, group: Group) -> None:
@@ -167,7 +171,9 @@ class GroupTable:
                 self.remove(group.group, now)
 
     def creators(self) -> list[bytes]:
-        """Return the processes whose end removes their groups."""
+        """Return the creators of groups that are not detached. A group is removed when its creator
+        has ended.
+        """
         return [group.creator for group in self._groups.values() if not group.detached]
 
     def get(self, group_id: GroupId) -> KnownGroup | None:

@@ -53,11 +53,15 @@ class AttemptOwner(Protocol):
     """
 
     def prepare(self, attempt: Attempt, node_id: str) -> None:
-        """Ask the node to set its bundles of the attempt aside, all or none. `prepared` follows."""
+        """Ask the node to set its bundles of the attempt aside, all or none. The answer goes to
+        `Attempts.prepared`.
+        """
         ...
 
     def commit(self, attempt: Attempt, node_id: str) -> None:
-        """Ask the node to keep the bundles that it has set aside. `committed` follows."""
+        """Ask the node to keep the bundles that it has set aside. The answer goes to
+        `Attempts.committed`.
+        """
         ...
 
     def when_written(self, action: Callable[[], None]) -> None:

@@ -1,3 +1,3 @@
-"""Life cycles of jobs, flows, cron jobs and queues. These machines take events and ask for
+"""Life cycles of jobs, arrays, flows and cron jobs. These machines take events and ask for
 effects.
 """

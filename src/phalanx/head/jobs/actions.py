@@ -35,9 +35,11 @@ class JobActions:
         charge: bool = False,
         lived_s: float | None = None,
     ) -> None:
-        """Take an action if the job's state allows it. `lived_s`: if the cause is the end of
-        members, the seconds for which they lived; otherwise None. `charge`: whether a restart uses
-        up one of the job's retries.
+        """Take an action if the job's state allows it.
+
+        `charge`: whether a restart uses up one of the job's retries. `lived_s`: the seconds for
+        which members lived, if the action is taken because they have ended; None for any other
+        cause.
         """
         new = judging.ALLOWED[job.state].get(action)
         is_about_nobody = not judging.targets(job, action, group, index)
@@ -121,9 +123,9 @@ class JobActions:
     def requeue(
         self, job: JobRecord, reason: str, now: float, lived_s: float | None = None
     ) -> bool:
-        """Restart the job by its requeue rule. Returns False if the job has already been requeued
-        as often as the rule allows. `lived_s`: if the cause is the end of members, the seconds for
-        which they lived; otherwise None.
+        """Restart the job by its requeue rule. Returns False if the job has no such rule, was
+        already requeued as often as the rule allows, or neither waits nor runs. `lived_s` as in
+        `act`.
         """
         rule = job.spec.timing.requeue
         if rule is None or job.state not in time_limits.TIMED or job.requeues >= rule.most:
@@ -187,7 +189,9 @@ class JobActions:
 
 
 def _used_up(retries: int) -> str:
-    """Return the end of a sentence about a job that may not be retried again."""
+    """Return the last clause of a sentence about a job that has failed: that all its retries are
+    used.
+    """
     if not retries:
         return ""
     return "; its 1 retry is used" if retries == 1 else f"; all {retries} retries are used"

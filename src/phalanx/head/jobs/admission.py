@@ -12,8 +12,8 @@ from phalanx.model.readable import length_text
 
 
 def with_queue_times(spec: JobSpec, limits: TimeLimits) -> JobSpec:
-    """Return the job. If it has no time limit, it gets the queue's default. Raises JobCommandError
-    if the job requests more time than the queue allows.
+    """Return the job with a time limit: its own or, if it has none, the queue's default. Raises
+    JobCommandError if the job's own limit is longer than the queue allows.
     """
     limit_s = spec.timing.limit_s
     if limit_s is None:
@@ -28,8 +28,8 @@ def with_queue_times(spec: JobSpec, limits: TimeLimits) -> JobSpec:
 
 
 def check_moments(spec: JobSpec, submitted: float, now: float) -> None:
-    """Raise JobCommandError if the times in `spec` contradict each other. `now`: the wall-clock
-    time. `submitted`: when the job was submitted.
+    """Raise JobCommandError if a job cannot end by its deadline, even if it begins as early as its
+    times allow. `now`: the wall-clock time. `submitted`: when the job was submitted.
     """
     timing = spec.timing
     if timing.deadline is not None:

@@ -27,8 +27,8 @@ TABLE: Final = "runs"
 HELD_S: Final = 5.0
 """Seconds for which an array keeps a place. After that, cycles decide about the place again."""
 WAITS_S: Final = 0.1
-"""If runs can take an array's tasks: the seconds after which a task that waits with a job of its
-own returns to the array.
+"""The seconds for which an array task may wait for a place with a job of its own, if runs can take
+tasks of its array. After that, the task goes back to the array, and a run may take it.
 """
 ENDS: Final = "ends"
 COMES_BACK: Final = "comes back"
@@ -48,7 +48,9 @@ class Run(msgspec.Struct, kw_only=True, eq=False):
     cancelled: list[int] = []
     """The indexes of the array tasks that must be ended for good."""
     leaves: str = ""
-    """How the running task leaves the run: ENDS, COMES_BACK, or "" if it keeps running."""
+    """The order for the running task: to end for good (ENDS), to end and wait again (COMES_BACK),
+    or "" if it keeps running.
+    """
     is_stopped: bool = False
     """Whether the node was asked to return the waiting tasks. The run then gets no more tasks."""
 
@@ -103,7 +105,9 @@ class RunEffects(Protocol):
         ...
 
     def record(self, gang: Gang, array: JobRecord, ended: list[tuple[int, RunEnd]]) -> None:
-        """Record the ended attempts, each with its array task's index."""
+        """Write the ended attempts to the history. Each is given with the index of its array
+        task.
+        """
         ...
 
 
@@ -136,8 +140,8 @@ class ArrayRuns:
     # ---- granting ----------------------------------------------------------------------------
 
     def begun(self, gang: Gang, job: JobRecord) -> None:
-        """If the tasks of the job's array are short, add a run to the place of the job, which
-        starts now.
+        """Note that the job of an array task starts in its place now. If the tasks of its array are
+        short, the place also gets a run: more tasks for the time after this one.
         """
         array = self._array_of(job)
         if array is None:
@@ -149,7 +153,9 @@ class ArrayRuns:
         self._extend(gang, array)
 
     def goes_on(self, gang: Gang, job: JobRecord, ran_s: float) -> bool:
-        """Whether the array keeps the place of a task that will now be recorded as succeeded."""
+        """Whether the array keeps the place of a task that will now be recorded as succeeded. If
+        the place has no more tasks, it may get some first. `ran_s`: the run time of the task.
+        """
         array = self._array_of(job)
         if array is None:
             return False
@@ -283,7 +289,7 @@ class ArrayRuns:
         self._arrays.run_returned(array, [i for i in indices if i not in gone], gone)
 
     def looked_at(self, gang: Gang) -> None:
-        """Handle the end of the job in a place: from now on only the run needs the place."""
+        """Note that the job in a place has ended. From now on only the run needs the place."""
         run = self._runs.get(gang.gang_id)
         array = None if run is None else self._job_of(run.array)
         if run is not None and array is not None:
@@ -314,9 +320,11 @@ class ArrayRuns:
     # ---- numbers and ends --------------------------------------------------------------------
 
     def number(self, gang: Gang, attempt: int) -> int:
-        """Return the number under which the node knows this attempt of the job in the place. A new
-        attempt gets a new number. The run's other tasks do not start before that attempt: their
-        node returns them (see ExtendRun).
+        """Return the number under which the node knows this attempt of the job in the place.
+
+        A new attempt gets a new number. The place's run then loses all its waiting tasks, which
+        go back to their array: the node does not start them before the new attempt (see
+        ExtendRun).
         """
         place, run = gang.members[0], self._runs.get(gang.gang_id)
         number = attempt + place.ahead
@@ -369,8 +377,8 @@ class ArrayRuns:
     # ---- commands ----------------------------------------------------------------------------
 
     def stop(self, array: JobRecord, leaves: str = "") -> None:
-        """Take back from an array's runs the tasks that have not started. `leaves`: how the running
-        tasks leave their runs (see Run).
+        """Take back from an array's runs the tasks that have not started. `leaves`: the order for
+        the running tasks (see `Run.leaves`).
         """
         for group in list(self._of_arrays.get(array.uid, ())):
             self._stop(self._runs[group], leaves)

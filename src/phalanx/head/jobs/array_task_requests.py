@@ -102,8 +102,8 @@ class ArrayTaskRequests:
     # ---- rows for display --------------------------------------------------------------------
 
     def that_waits(self, uid: str) -> str:
-        """Return the name of the job that waits for places. For an array, that is the job of its
-        first pending task.
+        """Return the name of the job that must be explained if somebody asks why `uid` waits. For
+        an array, that is the job of its first pending task; for any other job, the job itself.
         """
         job = self._jobs.table.get(uid)
         if job is None or job.spec.array is None:

@@ -222,8 +222,8 @@ def _without(logs: Logs, index: int) -> Logs:
 
 def end_of(job: JobRecord) -> tuple[int | None, int, int]:
     """Return (exit code, signal, number of starts). The code and the signal are those of the first
-    failed member or, if none failed, of the first ended member. The starts are the most of any
-    member.
+    failed member or, if none failed, of the first ended member. The number of starts is that of the
+    member that was started most often.
     """
     ended = [member for member in job.members if member.exit_code is not None]
     one = next((member for member in ended if member.exit_code), ended[0] if ended else None)

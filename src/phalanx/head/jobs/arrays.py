@@ -158,8 +158,8 @@ class Arrays:
         return self._tasks(job).waiting()
 
     def narrow_window(self, uid: str) -> None:
-        """Let only one task at a time wait for a place, in order to find out whether there is more
-        room. Runs take the other tasks.
+        """Let only one task at a time wait for a place. This one shows whether there are resources
+        for one more place. The other tasks run in the places that the array already has.
         """
         self._windows.setdefault(uid, 1)
 
@@ -168,15 +168,16 @@ class Arrays:
         self._windows.pop(uid, None)
 
     def placed(self, job: JobRecord) -> None:
-        """Let more tasks wait for places, because there is room for them."""
+        """Let twice as many tasks wait for places, because one of them has just got a place."""
         if job.uid in self._windows:
             self._windows[job.uid] = min(2 * self._windows[job.uid], WINDOW)
 
     def thin_out(self, job: JobRecord, before: float, has_none: Callable[[JobId], bool]) -> None:
-        """Put back into the array the tasks that have waited for places since before this
-        wall-clock time, except for the first such task. Afterwards only one task at a time waits
-        for a place. `has_none`: whether a task has no place, and no attempt to place it is in
-        progress.
+        """Let only one task at a time wait for a place, if tasks have waited too long.
+
+        These are the tasks that began to wait earlier than `before`, a wall-clock time, and for
+        which `has_none` is true: the task with this id has no place, and no attempt to place it is
+        in progress. The first of them goes on waiting. The others are put back into the array.
         """
         live = self._live[job.uid]
         pending = [uid for uid, counted in live.items() if counted == st.PENDING]

@@ -53,8 +53,10 @@ class CronSuspended(CronEvent, frozen=True, kw_only=True, tag=True):
 
 
 class CronJobEnded(CronEvent, frozen=True, kw_only=True, tag=True):
-    """A job of the cron job has finished in `state`; "" if the job was deleted. `reason`: why the
-    job could not be made; "" if it was made.
+    """A job of the cron job has finished, was deleted, or could not be made.
+
+    `state`: the state in which the job finished; "" if it was deleted. `reason`: why the job could
+    not be made; "" if it was made.
     """
 
     job: str

@@ -30,8 +30,9 @@ class Dependents:
         """For each singleton word: the jobs that have not ended, in the order of submission."""
 
     def known_again(self, job: JobRecord) -> None:
-        """Add a job that was restored from the store. The job goes first in the sequence with its
-        own name, because jobs that were restored earlier may already wait for it there.
+        """Add a job that was restored from the store. Other jobs may name this job as their
+        singleton word, and may have been restored before it. This job goes first in their
+        sequence, because they wait for it.
         """
         self.add(job)
         line = self._lines.get(job.uid)

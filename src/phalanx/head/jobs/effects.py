@@ -28,8 +28,8 @@ class JobEffects(Protocol):
         ...
 
     def warn_members(self, job: JobRecord, signal: WarningSignal) -> None:
-        """Send this signal to the running members of a job whose time is almost up. Each start of a
-        member gets the signal at most once.
+        """Send this signal to the running members of a job whose time is almost up. Each attempt of
+        a member gets the signal at most once.
         """
         ...
 

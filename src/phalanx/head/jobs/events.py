@@ -40,13 +40,13 @@ class Resized(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class Held(JobEvent, frozen=True, kw_only=True, tag=True):
-    """A user holds the job, which then waits until it is released, or a user releases the job."""
+    """A user holds or releases the job. A held job waits until it is released."""
 
     is_held: bool
 
 
 class Changed(JobEvent, frozen=True, kw_only=True, tag=True):
-    """A waiting job gets another queue, priority or time."""
+    """A user changes the queue, priority or time limit of a waiting job."""
 
     spec: JobSpec
 

@@ -18,12 +18,12 @@ _HAS_TOOL = {"key": TOOL_LABEL, "operator": "Exists"}
 
 
 def with_images(spec: JobSpec, tools: Collection[str]) -> JobSpec:
-    """Return a job that runs its images on nodes that can run them. `tools`: the tools for
-    containers on the nodes of the cluster.
+    """Return the job, changed so that it can use its container images in this cluster.
 
-    An image of the whole job is a condition: its members run only on nodes with a tool. Images of
-    single processes, which manifests of Kubernetes always have, are dropped in a cluster without
-    tools. Raises JobCommandError.
+    If the whole job has an image, its members may run only on nodes with a tool for containers.
+    Raises JobCommandError if no node has one. Images of single processes are dropped if no node has
+    a tool, because manifests of Kubernetes always name images. `tools`: the tools for containers on
+    the nodes of the cluster.
     """
     environment = spec.environment
     if environment is not None and environment.tool == IMAGE:

@@ -146,7 +146,7 @@ class JobGangs:
         return self._clock.wall()
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift noted moments after the clock was stepped by this many seconds."""
+        """Shift the recorded times of jobs, after the clock was stepped by `step_s` seconds."""
         self.table.clock_stepped(step_s, self._clock.wall(), self._clock.now())
         self.steps.clock_stepped(step_s)
         self.work_off()

@@ -44,8 +44,9 @@ ALLOWED[st.RESTARTING] = ALLOWED[st.PENDING]
 
 
 def is_released(job: JobRecord, group: TaskGroup) -> bool:
-    """Whether the members of `group` may start: the groups for which it waits, or any one of them
-    if one suffices, have their minimum of running or ended members.
+    """Whether the members of `group` may start. They may if each group for which `group` waits has
+    its minimum of running or succeeded members. If the manifest says `any`, one such group is
+    enough.
     """
     if group.depends_on is None:
         return True
@@ -113,8 +114,8 @@ def find_policy(job: JobRecord, group: str, event: str, code: int | None = None)
 
 
 def _any_means(policy: Policy, event: str) -> bool:
-    """Whether the policy names the event `*` and therefore applies to this event. Without a
-    timeout, such a policy does not apply to the event of a pending job.
+    """Whether the policy names the event `*` and therefore applies to this event. A policy for `*`
+    applies to the event PodPending only if it has a timeout.
     """
     return st.ANY_EVENT in policy.events and (
         event != st.POD_PENDING or policy.timeout_s is not None
@@ -135,7 +136,9 @@ def targets(job: JobRecord, action: str, group: str, index: int) -> list[MemberR
 
 
 def array_verdict(job: JobRecord) -> tuple[str, str] | None:
-    """Return the verdict on an array, by its tasks."""
+    """Return (Completed or Failed, reason) for an array; None while any of its tasks waits or
+    lives.
+    """
     if job.count(st.WAITING, st.BLOCKED, *LIVE):
         return None
     completed, failed, ended = (job.count(s) for s in (st.SUCCEEDED, st.FAILED, st.ENDED))

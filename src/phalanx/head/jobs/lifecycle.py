@@ -102,8 +102,9 @@ class JobTable:
             self._look_again(job, now, steady)
 
     def clock_stepped(self, step_s: float, now: float, steady: float) -> None:
-        """Shift noted moments after the clock was stepped by this many seconds, to `now`. The step
-        does not change when jobs start or end, except for jobs that start at a given date.
+        """Shift the times in all jobs' records, after the clock was stepped by `step_s` seconds to
+        `now`. The step does not change when jobs start or end, except for jobs that start at a
+        given date.
         """
         self._alarms.forget_by_day()
         for job in self._jobs.values():

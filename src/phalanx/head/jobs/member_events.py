@@ -136,7 +136,7 @@ class MemberEvents:
         return True
 
     def _gone(self, job: JobRecord, member: MemberRecord, now: float) -> None:
-        """Handle the end of a member that the job had asked to end."""
+        """Note that a member has ended because its job had asked it to end."""
         member.ended = now
         if member.retires:
             left = [m for m in job.groups[member.group] if m is not member]

@@ -27,7 +27,7 @@ from phalanx.protocol.bundle_messages import (
 
 
 class ReportedJobs(Protocol):
-    """The part that MemberReports needs of the jobs to which the members belong."""
+    """The methods that MemberReports calls on the object with all jobs (JobGangs)."""
 
     def handle(self, event: ev.Event) -> None:
         """Handle an event, and run the actions that it causes."""

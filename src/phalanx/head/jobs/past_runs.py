@@ -36,7 +36,9 @@ class PastJobs:
         """
 
     def job_changed(self, job: JobRecord) -> None:
-        """Note a job whose state or terms have changed."""
+        """Note a job that may have changed. If it has completed, its run time is recorded. Arrays
+        are left out.
+        """
         if job.state == st.RUNNING and job.run_started is not None:
             self.learnt.track_record.started(job.uid, job.run_started)
         elif job.is_finished:

@@ -65,8 +65,8 @@ def _annotations(spec: JobSpec) -> Pairs:
 
 
 def min_member_of(job: JobRecord) -> int:
-    """Return the minimum of the job's podgroup. Computing only the minimum is cheaper, and it is
-    needed after every change of a member.
+    """Return the minimum of the job's podgroup. This costs less than to make the whole podgroup,
+    and the minimum is needed after every change of a member.
     """
     return max(gang_minimum(job) - job.count(st.SUCCEEDED, st.FAILED), 0)
 
@@ -128,8 +128,8 @@ def members_of(
 
 
 def kind_of(spec: JobSpec, priority: int, members: list[tuple[str, int]]) -> bytes:
-    """Return bytes that are equal for jobs that scheduling can only tell apart by their names and
-    ages.
+    """Return the kind of a job's gang, as bytes. Two jobs have equal kinds if, for the scheduler,
+    they differ only in their names and ages.
     """
     if any(group.template.placement for group in spec.groups):
         return spec.uid.encode()

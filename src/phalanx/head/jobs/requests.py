@@ -195,8 +195,8 @@ class JobRequests:
         return done
 
     def is_repeated(self, request: ApplyManifests) -> bool:
-        """Whether an earlier head has handled the request, and created the request's last object,
-        which still exists.
+        """Whether the request was already carried out, for example by an earlier head. This is so
+        if the request's last object exists and was created by this request.
         """
         if not request.manifests:
             return False

@@ -17,9 +17,9 @@ def resized(spec: JobSpec, replicas: Mapping[str, int], least: int | None = None
     """Return the job with these numbers of replicas for the named groups; "" stands for the job's
     only group.
 
-    `least`: the number of members that must run together from now on. If it is None, minimums stay,
-    unless the new size is below them. Members beyond the minimum run when there is room. Raises
-    JobCommandError for impossible sizes.
+    `least`: the number of members that must run together from now on; None to leave the minimums as
+    they are. A minimum that is larger than the new size becomes the new size. Members beyond the
+    minimum run when there are resources for them. Raises JobCommandError for impossible sizes.
     """
     sizes = _by_name(spec, replicas)
     groups = tuple(_group(spec, g, sizes[g.name]) if g.name in sizes else g for g in spec.groups)

@@ -1,7 +1,7 @@
 """Decides how long a crashed member or job rests before it starts again. A member keeps its place
 while it rests.
 
-An end of a member is no crash if a person, a preemption or the end of the member's node caused it.
+A member that has ended has not crashed if a person, a preemption or the death of its node ended it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ def lived_s(member: MemberRecord, now: float) -> float:
 
 
 def lived_before(job: JobRecord, event: str, group: str, index: int, now: float) -> float | None:
-    """Return the longest life, in seconds, of the members whose ends the event reports; None for an
-    event that reports no end.
+    """Return the seconds for which a member lived that has ended, as the event reports. If the
+    event reports that all members of a group have ended, the longest of their lives counts. Returns
+    None for any other event.
     """
     if event not in _ENDS:
         return None

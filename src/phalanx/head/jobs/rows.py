@@ -138,8 +138,9 @@ def _queued(job: JobRecord, held: time_limits.HeldBack | None) -> float | None:
 
 
 def _reason(job: JobRecord, now: float, held: time_limits.HeldBack | None) -> str:
-    """Return why no member may start yet, or that the environment is being prepared, or the reason
-    of the first member that is resting in its place, or else the job's reason.
+    """Return the reason that is shown for a job. It is the first of these that applies: why no
+    member may start yet, that the environment is being prepared, why a crashed member rests in its
+    place, and last the reason in the job's record.
     """
     if held is not None:
         return held.sentence

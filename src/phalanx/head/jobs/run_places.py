@@ -23,7 +23,7 @@ from phalanx.protocol.bundle_messages import RunEnd, StopRun
 
 
 class RunJobs(Protocol):
-    """The part that RunPlaces needs of the jobs to which runs belong."""
+    """The methods that RunPlaces calls on the object with all jobs (JobGangs)."""
 
     def take_in(self, event: ev.Event) -> None:
         """Handle an event. The actions that it causes run later."""
@@ -108,7 +108,9 @@ class RunPlaces:
         return uid not in self._registry.named
 
     def record(self, gang: Gang, array: JobRecord, ended: list[tuple[int, RunEnd]]) -> None:
-        """Record the ended attempts, each with its array task's index."""
+        """Write the ended attempts to the history. Each is given with the index of its array
+        task.
+        """
         self._records.run_ended(gang, array, ended, self._wall())
 
 

@@ -89,8 +89,8 @@ def _id_of(name: str, nodes: list[NodeInfo]) -> str:
 
 
 def suppose(snapshot: Snapshot, supposed: Supposition) -> Comparison:
-    """Return the starts before and after the changes. Raises ValueError for changes that are not
-    possible.
+    """Return a comparison of the expected starts of waiting work: in the cluster as it is, and in
+    the cluster with the changes. Raises ValueError for changes that are not possible.
     """
     after = without_nodes(snapshot, supposed.remove_nodes)
     for one in supposed.add_nodes:

@@ -40,8 +40,8 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
     ended.
     """
     restart_s: float = 60.0
-    """Seconds for which the members on a node wait for the node's next process, after its process
-    has ended and while its commands continue; see docs/decisions/members-outlive-their-node.md.
+    """If a node's process has ended and its commands continue: the seconds for which its members
+    wait for the node's next process. See docs/decisions/members-outlive-their-node.md.
     """
     restored_s: float = 30.0
     """Additional seconds for which nodes that an earlier head knew may be silent after a restart of

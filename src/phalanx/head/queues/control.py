@@ -182,7 +182,8 @@ class Queues:
 
     def specs(self, busy: Collection[str], total: Mapping[str, float]) -> list[QueueSpec]:
         """Return the queues with the amounts that they deserve now. A closing queue counts as open,
-        so that its remaining work is scheduled.
+        so that its remaining work is scheduled. `busy`: the queues that have work. `total`: the
+        cluster's resources.
         """
         known = [q.spec for q in self.table.all()]
         opened = [msgspec.structs.replace(q, state="Open") for q in known]

@@ -122,7 +122,7 @@ class ReservationControl:
         self._have_nodes_changed = True
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift noted moments after the clock was stepped by this many seconds."""
+        """Shift the recorded times after the clock was stepped by this many seconds."""
         self.table.clock_stepped(step_s)
         if self.jobs is not None:
             for record in self.table.all():

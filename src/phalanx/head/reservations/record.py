@@ -13,8 +13,8 @@ from phalanx.model.reservations import Reservation
 from phalanx.scheduler.cycle.specs import ReservationSpec
 
 WINDOWS = 16
-"""The number of future windows of a recurring reservation that are computed. The windows after them
-are not known, so the reservation then counts as in force without end.
+"""The number of windows of a recurring reservation that are computed. The windows after them are
+not known, so the last computed window counts as endless.
 """
 
 Window = tuple[float, float | None]

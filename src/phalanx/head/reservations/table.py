@@ -195,8 +195,8 @@ class ReservationTable:
     # ---- time --------------------------------------------------------------------------------
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift noted moments after the clock was stepped by this many seconds. Reservations that
-        have begun keep their length. A reservation that begins a given time after its creation
+        """Shift the recorded times after the clock was stepped by this many seconds. Reservations
+        that have begun keep their length. A reservation that begins a given time after its creation
         keeps that wait. A reservation that begins at a date still begins at that date.
         """
         for record in self.all():

@@ -197,7 +197,9 @@ class Rights:
         )
 
     def _meant(self, verb: Verb, name: str, user: str) -> Object:
-        """Return the object that a name refers to."""
+        """Return the object that a name refers to: a queue for the verbs submit, operate and
+        administer, and work for all others. An empty name means the whole cluster.
+        """
         if not name:
             return EVERYTHING
         if verb is Verb.SUBMIT:

@@ -76,16 +76,16 @@ class Tokens:
         self._expiring = {row.id for row in self._rows.values() if row.expires is not None}
 
     def tick(self, now: float) -> None:
-        """Close the connections of tokens that have just expired. The expiry is a time of day, so
-        the clock of `rights` decides, and not `now`.
+        """Close the connections of tokens that have just expired. A token expires at a wall-clock
+        time, so the time `now` of the steady clock is not used.
         """
         if ended := self._expiring.intersection(self.expired()):
             self._expiring -= ended
             self._changed(self.hashes())
 
     def expired(self) -> list[str]:
-        """Return the ids of the tokens that have expired. Their holders may connect, and get that
-        reason as the answer to each request.
+        """Return the ids of the tokens that have expired. Their holders may still connect, but each
+        of their requests is refused with the reason that the token has expired.
         """
         now, rows = self._wall(), self._rows.values()
         return [row.id for row in rows if row.expires is not None and now >= row.expires]

@@ -100,8 +100,8 @@ class UsageLedger:
         self._open(gang.queue, gang.user).begin(key, Running(began, rate), now, self.terms)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift noted moments after the clock was stepped by this many seconds, so that the step
-        neither adds nor removes usage.
+        """Shift the recorded times after the clock was stepped by this many seconds, so that the
+        step neither adds nor removes usage.
         """
         for queue, books in self._books.items():
             for user, book in books.items():

@@ -75,8 +75,8 @@ class UserUsage:
             self.rate = 0.0  # this drops rounding errors
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift noted moments after the clock was stepped by this many seconds, so that durations
-        stay the same.
+        """Shift the recorded times after the clock was stepped by this many seconds, so that
+        durations stay the same.
         """
         self.at += step_s
         self.kept_at += step_s
