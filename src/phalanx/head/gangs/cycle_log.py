@@ -46,8 +46,8 @@ class CycleLog:
     def decided(
         self, plan: Plan, waiting: Collection[Gang], *, took_s: float, read_s: float
     ) -> None:
-        """Record the plan of a cycle over the waiting gangs. `took_s`: the seconds that the cycle
-        took. `read_s`: the seconds that reading the cluster took before it.
+        """Record the plan of a cycle over the waiting gangs. `took_s`: the seconds that the whole
+        cycle took. `read_s`: the part of these seconds in which the cluster was read.
         """
         self._count += 1
         actions = {one.name: one.seconds for one in plan.timings if one.part == ACTION}

@@ -94,9 +94,10 @@ class GangSchedulerInterface(Protocol):
         node_id: str,
         message: MemberNews | MemberPrepares | MemberUsed | RunNews | StepEnded,
     ) -> None:
-        """Handle a node's report about a job. The report is one of these: a member runs or has
-        ended (MemberNews), the usage of a member that lost its place (MemberUsed), the ends of
-        tasks of a run (RunNews), or the end of a step's task (StepEnded).
+        """Handle a node's report about a job. The report says one of these things: a member's
+        environment is being prepared or is ready (MemberPrepares), a member runs or has ended
+        (MemberNews), how much a member used that lost its place (MemberUsed), tasks of a run have
+        ended (RunNews), or a task of a step has ended (StepEnded).
         """
         ...
 

@@ -264,8 +264,9 @@ class SchedulerCache:
     def columns_to_try(
         self, also: Gang, now: float, wall: float
     ) -> tuple[Snapshot, KeptCluster] | None:
-        """Return a snapshot, and a copy of the columns, for a trial cycle. Resting gangs and the
-        gang `also` take part in that cycle. Returns None if the columns cannot be patched.
+        """Return a snapshot with the rules, reservations and licenses, and a copy of the columns,
+        for a trial cycle. Resting gangs and the gang `also` take part in that cycle. Returns None
+        if the columns cannot be patched.
         """
         kept = self.cluster(now, wall)
         if not isinstance(kept, KeptCluster):

@@ -68,9 +68,12 @@ class SnapshotSource:
         return msgspec.structs.replace(found, queues=tuple(queues), tasks=tasks)
 
     def columns(self, gang: Gang) -> tuple[Snapshot, KeptCluster] | None:
-        """Return a snapshot as `of` makes it from this gang and the gangs that cycles consider, and
-        columns for a single decision. If much work runs, this method is much cheaper than `of`.
-        Returns None if everything has to be read again.
+        """Return a snapshot and columns for one decision about this gang. This is much cheaper than
+        `of` if much work runs.
+
+        The columns have this gang and the gangs that cycles consider, also gangs that rest. The
+        snapshot has only the rules, reservations and licenses. Returns None if the columns cannot
+        be patched, so that everything must be read again.
         """
         return self._cache.columns_to_try(gang, self._clock.now(), self._clock.wall())
 

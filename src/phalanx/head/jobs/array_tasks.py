@@ -177,7 +177,9 @@ class ArrayTasks:
         return {state: self._states.count(number) for number, state in enumerate(STATES)}
 
     def is_like(self, one: int, other: int) -> bool:
-        """Whether two tasks differ only in their indexes and in the paths of their output."""
+        """Whether two tasks have the same state, exit code and number of starts. Such tasks share a
+        row in listings.
+        """
         kept = (self._codes, self._starts)
         states = [_SHOWN_AS.get(self._states[at], self._states[at]) for at in (one, other)]
         return states[0] == states[1] and all(values[one] == values[other] for values in kept)

@@ -91,8 +91,8 @@ class Arrays:
     # ---- beginning and ending ----------------------------------------------------------------
 
     def want(self, job: JobRecord, now: float) -> None:
-        """Make tasks live: up to the array's limit, and with at most WINDOW tasks waiting for
-        places.
+        """Make tasks live, up to the array's limit. At most WINDOW of its tasks wait for places at
+        the same time; fewer if the array has runs (see `narrow_window`).
         """
         tasks, array = self._tasks(job), job.spec.array
         assert array is not None

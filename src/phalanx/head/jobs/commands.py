@@ -66,8 +66,8 @@ class JobCommands:
             job.released = now
 
     def change(self, job: JobRecord, spec: JobSpec, now: float) -> None:
-        """Change the queue, priority or time limit of a waiting job. The job then requests its
-        places again.
+        """Give a waiting job changed terms, such as another queue, priority or time limit. The job
+        then requests its places again.
         """
         if job.state != st.PENDING or job.count(st.RUNNING):
             raise JobCommandError(

@@ -46,7 +46,9 @@ class Held(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class Changed(JobEvent, frozen=True, kw_only=True, tag=True):
-    """A user changes the queue, priority or time limit of a waiting job."""
+    """A user changes terms of a waiting job, such as its queue, priority, time limit, reservation
+    or annotations.
+    """
 
     spec: JobSpec
 

@@ -34,9 +34,9 @@ def lived_s(member: MemberRecord, now: float) -> float:
 
 
 def lived_before(job: JobRecord, event: str, group: str, index: int, now: float) -> float | None:
-    """Return the seconds for which a member lived that has ended, as the event reports. If the
-    event reports that all members of a group have ended, the longest of their lives counts. Returns
-    None for any other event.
+    """Return how many seconds a member lived, if the event reports that the member has ended. If
+    all members of a group have ended, the longest of their lives counts. Returns None for any other
+    event.
     """
     if event not in _ENDS:
         return None

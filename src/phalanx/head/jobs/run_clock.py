@@ -35,8 +35,8 @@ class RunClocks:
         """The value of the steady clock when each job was first seen."""
 
     def begin(self, job: JobRecord, now: float, steady: float) -> None:
-        """Start the clock of a new or restored job. The clock of a restored gang continues from the
-        value in the job's record.
+        """Begin to follow a new or restored job. If the gang of a restored job has started, its
+        clock continues from the value in the job's record.
         """
         self._first[job.uid] = steady
         self.set_back(job, now, steady)
