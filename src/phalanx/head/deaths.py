@@ -116,7 +116,9 @@ class Deaths:
                 self.process_ended(process, False, now)
 
     def _creators(self) -> list[bytes]:
-        """Return the processes that created an actor, a group or a gang, without duplicates."""
+        """Return, without duplicates, the processes that own a living actor, or that have created a
+        gang or a group that is not detached.
+        """
         head = self._head
         gangs = () if head.gangs_if_used is None else head.gangs_if_used.registry.gangs.values()
         made = (

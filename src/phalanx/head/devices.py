@@ -45,7 +45,7 @@ class Devices:
         self._seen_at: dict[str, float] = {}
 
     def entries(self) -> list[Entry]:
-        """Return the requests that this part answers."""
+        """Return the requests that this object answers, each with its handler."""
         return [
             Cordon.handled_by(self.cordon),
             Uncordon.handled_by(self.uncordon),

@@ -217,8 +217,9 @@ class Joining:
         )
 
     def _check_place(self, entry: NodeRecord) -> None:
-        """Raise ValueError for a new node if another node has its name, or if its machine has no
-        room for it. A node that comes back is not checked again, because its work is running.
+        """Raise ValueError for a new node if another node has its name, or if the nodes of its
+        machine would together offer more than the machine has. A node that comes back is not
+        checked again, because its work is running.
         """
         if self._head.nodes.get(entry.node_id) is not None:
             return

@@ -84,7 +84,7 @@ class Packages:
         self._kept = kept
 
     def entries(self) -> list[Entry]:
-        """Return the entries for RequestHandlers."""
+        """Return the requests that this object answers, each with its handler."""
         return [PutPackage.handled_by(self._put), ReadPackage.handled_by(self._read)]
 
     def missing(self, wanted: Collection[str]) -> list[str]:

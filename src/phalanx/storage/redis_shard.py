@@ -212,7 +212,9 @@ class RedisShard:
         self._connection.close()
 
     def _write(self, script: str, *words: str | bytes | int) -> Any:
-        """Return the script's two answers, once enough replicas have its changes."""
+        """Run a script with these words. Returns its outcome and a number (see the scripts), once
+        enough replicas have its changes.
+        """
         replicas = self._address.replicas
 
         def write(connection: Connection) -> Any:

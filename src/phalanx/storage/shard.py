@@ -15,8 +15,8 @@ order does not matter.
 
 
 class Head(NamedTuple):
-    """The record that a shard keeps of its writers: the number of the latest writer, and the
-    shard's place among the others.
+    """The record that a shard keeps of its writers: which writer was the latest, how many batches
+    it has written, and to which store of which cluster the shard belongs.
     """
 
     epoch: int = 0

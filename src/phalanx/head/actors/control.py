@@ -301,7 +301,7 @@ class ActorControl:
                 action()
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift the noted times of actors' lives, and of node deaths that count against actors,
+        """Shift the recorded times of actors' lives, and of node deaths that count against actors,
         after the wall-clock time was stepped by this many seconds.
         """
         for record in self.table.all():

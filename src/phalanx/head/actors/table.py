@@ -132,7 +132,7 @@ class ActorEffects(Protocol):
         ...
 
     def publish(self, record: ActorRecord, watchers: list[bytes]) -> None:
-        """Send these processes the actor's state."""
+        """Store the actor's state, and send it to these processes."""
         ...
 
 

@@ -2,8 +2,8 @@
 
 Events are first noted in memory. Their rows are written a few at a time with each tick, so that no
 request waits for them. A head that is killed loses the events that it had not written yet. Events
-of jobs and gangs have pages of their own, because they are numerous and must not displace other
-events.
+of jobs and gangs are kept apart from other events, because they are numerous and must not displace
+those.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from phalanx.protocol.requests.request import Asker, Entry
 TABLE = "events"
 KEEP_OF_JOBS = 8_000
 KEEP_OTHERS = 2_000
-"""The largest numbers of events that are kept: KEEP of jobs and gangs, and KEEP_OTHERS of
+"""The largest numbers of events that are kept: KEEP_OF_JOBS of jobs and gangs, and KEEP_OTHERS of
 everything else.
 """
 MAX_TEXT = 300
 """The largest number of characters of a reason, a name or a user. Longer texts are cut."""
 WRITES = 500
-"""The largest number of rows that are written in one tick, for each kind of page."""
+"""The largest number of rows that are written in one tick: for events of jobs and gangs, and again
+for other events.
+"""
 _TEXTS = frozenset({"job", "queue", "user", "host", "name", "by", "why"})
 
 
 class _Pages:
-    """The newest events of some kinds, in pages as the store keeps them, and the number of the last
-    event that was written.
-    """
+    """The newest events of some kinds, and which of them are already written to the store."""
 
     def __init__(self, most: int) -> None:
         self._most = most

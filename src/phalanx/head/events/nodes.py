@@ -33,8 +33,8 @@ class NodeRecorder:
         """The state of each living node."""
         self._away: set[str] = set()
         self._lost: deque[EventInfo] = deque(maxlen=LOST_SHOWN)
-        """The recently lost nodes and parts of nodes, latest last. Nodes that were shut down are
-        not included.
+        """The recent deaths of nodes and of their helper processes, latest last. Nodes that were
+        shut down are not included.
         """
 
     def restore(self, records: Iterable[NodeRecord]) -> None:
@@ -54,8 +54,8 @@ class NodeRecorder:
         return [f"node {one.host}{how[one.kind]} {one.why}" for one in shown]
 
     def clock_stepped(self, step_s: float) -> None:
-        """Shift noted losses after the clock was stepped by this many seconds, so that they are
-        displayed as long as before.
+        """Shift the times of recent deaths after the clock was stepped by this many seconds, so
+        that the deaths are displayed as long as before.
         """
         moved = [msgspec.structs.replace(one, at=one.at + step_s) for one in self._lost]
         self._lost = deque(moved, maxlen=LOST_SHOWN)

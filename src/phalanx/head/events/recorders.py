@@ -49,7 +49,7 @@ class Recorders:
 
     def evicted(self, gang: Gang, members: list[int], action: str, claimant: str) -> None:
         """Note that an action evicts these members to make room for the gang `claimant` ("" for no
-        gang).
+        gang). Each member is told for which gang it gives way.
         """
         self.of_gangs.evicted(gang, members, action, claimant)
         if claimant:

@@ -32,8 +32,8 @@ class Unplaceable:
         self._event_log = event_log
         self._cluster = cluster
         self._judged: OrderedDict[ResourceSet, tuple[int, bool]] = OrderedDict()
-        """For each set of amounts, newest first: the shape of the cluster when the amounts were
-        checked, and whether no node had them.
+        """For each set of amounts, in the order in which they were last checked: the number of the
+        cluster's shape at that time (`ClusterNodes.shape`), and whether no node had the amounts.
         """
 
     def judge(self, waiting: Iterable[Amounts]) -> None:

@@ -142,7 +142,9 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
     waits_for: str = ""
     """The reason why the group has not been placed yet."""
     shape: int = -1
-    """The shape of the cluster for which the group was found infeasible."""
+    """The number of the cluster's shape (`ClusterNodes.shape`) when the group last found no place.
+    An infeasible group is not tried again while this number stays the same.
+    """
     retry_at: float = 0.0
     backoff_s: float = 0.0
     is_refused: bool = False

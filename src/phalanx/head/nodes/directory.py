@@ -45,7 +45,9 @@ class NodeEffects(Protocol):
     """Requests that the directory makes to its shell."""
 
     def node_changed(self, record: NodeRecord) -> None:
-        """Store and publish a node that joined or drains."""
+        """Store and publish a node whose record has changed, for example because the node has
+        joined or drains.
+        """
         ...
 
     def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
@@ -131,7 +133,7 @@ class NodeDirectory:
             )
 
     def report(self, now: float, node_id: str, report: NodeReport) -> bool:
-        """Handle a heartbeat. Returns whether the known resources of the node have changed.
+        """Handle a node's report. Returns whether the known resources of the node have changed.
 
         Raises StaleNodeError for a dead or unknown node. The caller must notify that node. Raises
         ValueError for invalid amounts.

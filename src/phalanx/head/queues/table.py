@@ -35,7 +35,7 @@ class QueueRecord(msgspec.Struct, kw_only=True, eq=False):
     spec: QueueSpec
     podgroups: dict[str, int] = {}
     members: int = 0
-    """The number of members of jobs that hold resources in the queue."""
+    """The number of members of gangs, those of jobs included, that hold resources in the queue."""
     closed_by: str = ""
     """The nearest ancestor whose closing has closed this queue, too. This queue opens again when
     that ancestor opens. "" if this queue is open or was closed by its own command.

@@ -248,7 +248,9 @@ class UserLimitsControl:
         return self.rows(queue)
 
     def rows(self, queue: str = "") -> list[UserLimitInfo]:
-        """Return the limits of one queue, or of all, with the current values."""
+        """Return the limits of one queue, or of all, each with the user's current numbers of
+        waiting and running jobs.
+        """
         if queue:
             self._queues.rows(queue)  # this call raises an error if the queue does not exist
         names = [queue] if queue else [record.name for record in self._queues.table.all()]

@@ -32,8 +32,8 @@ class ReservationRecord(msgspec.Struct, kw_only=True, eq=False):
     deleted.
     """
     places: dict[str, dict[str, float]] = {}
-    """The amounts that the reservation keeps on each node, by node id and by resource name as in
-    `batch`; {} means the whole node.
+    """The amounts that the reservation keeps on each node, by node id and by the scheduler's name
+    of the resource; {} means the whole node.
     """
     begun: float | None = None
     """The time when the current window began."""

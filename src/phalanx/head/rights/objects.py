@@ -341,8 +341,6 @@ class Objects:
         lineage = self.driver_lineage(gang.creator)
         return [(Verb.CHANGE, self._in_queue(gang.uid, gang.queue, gang.user, lineage))]
 
-    # the request's handler reports that these bytes are invalid
-
     def _apply(self, request: ApplyManifests) -> list[Need]:
         return [need for manifest in request.manifests for need in self._manifest(manifest)]
 

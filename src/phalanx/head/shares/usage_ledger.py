@@ -120,7 +120,9 @@ class UsageLedger:
             self._put(row.queue, row.user, UserUsage(row.use, row.at, row.shares))
 
     def only(self, queues: Iterable[str]) -> None:
-        """Keep only the usage in these queues, because all others were deleted."""
+        """Forget the usage in all other queues, because they were deleted. Users whose work still
+        runs there are kept.
+        """
         for queue in set(self._books) - set(queues):
             for user in [u for u, book in self._books[queue].items() if not book.running]:
                 self._forget(queue, user)
