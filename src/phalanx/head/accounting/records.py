@@ -104,8 +104,8 @@ class AttemptRecords:
     def run_ended(
         self, gang: Gang, array: JobRecord, ended: list[tuple[int, RunEnd]], now: float
     ) -> None:
-        """Record array tasks that one run of an array completed with exit code 0. `ended`: each
-        array task's index in the array, and its end.
+        """Record array tasks that one run of an array completed with exit code 0. `ended`: for each
+        array task, its index in the array, and how it ended.
         """
         if self._ledger is None:
             return

@@ -296,7 +296,9 @@ class ActorTable:
         return strangers
 
     def _missing(self, record: ActorRecord) -> None:
-        """Handle an actor that is missing on its node."""
+        """Restart or end an actor that its node no longer has. An actor without a worker is placed
+        again.
+        """
         if record.worker:
             why = f"the node {record.node} does not have it any more"
             self._lost(record, why, f"The actor died because {why}.")
@@ -355,8 +357,8 @@ class ActorTable:
     ) -> None:
         """Restart or end an actor whose process ended. `preempted`: whether the process was
         preempted, which costs no restart. `code`: the code of the error with which calls fail, or
-        "" for the usual error. `parent_killed`: if the process probably ended because it killed its
-        parent, the wall-clock time of its end.
+        "" for the usual error. `parent_killed`: the wall-clock time of the end if the process
+        probably ended because it killed its parent, otherwise None.
         """
         record = self._actors.get(actor)
         if record is None or record.worker != worker or record.state == DEAD:
@@ -373,11 +375,11 @@ class ActorTable:
         self._lost(record, reason, death, code, is_crash=not preempted and reason != KILLED_ONCE)
 
     def node_gone(self, node: str, reason: str, death: str = ORDERLY, wall: float = 0.0) -> None:
-        """Restart the actors of a dead node within their limits. Actors that waited on the node are
-        placed elsewhere.
+        """Restart or end the actors of a dead node. Actors that only waited there are placed
+        elsewhere, which costs them no restart.
 
-        A waiting actor is not charged with a restart. `death`: how the node ended. An actor is not
-        restarted if too many nodes died while it ran there. `wall`: the wall-clock time.
+        An actor is ended if too many nodes died while it ran on them. `death`: how the node ended.
+        `wall`: the wall-clock time.
         """
         for record in list(self._actors.values()):
             if record.node != node or record.state == DEAD:

@@ -44,9 +44,9 @@ class JobRecorder:
     def restore(self, jobs: Iterable[JobRecord]) -> None:
         """Find out, for each job, which transition was noted last as an event.
 
-        These are the transitions up to the newest stored event of any job. Later transitions are
-        not noted yet, because the earlier head died before it wrote their events. If the store has
-        no events of jobs, all transitions so far count as noted.
+        A transition counts as noted if it is not later than the newest stored event of any job.
+        Later transitions are noted by this head, because the earlier one died before it wrote their
+        events. If the store has no events of jobs, all transitions so far count as noted.
         """
         until = self._event_log.jobs_until
         for job in jobs:

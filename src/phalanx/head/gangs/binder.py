@@ -1,10 +1,12 @@
 """Reserves and frees the places of gangs. Reserving has two phases: a gang gets all places that a
 plan gives it, or none.
 
-While members are being placed, they may be refused, lost, evicted or ended, the whole gang may be
-called off, or the next head may restore the members. Each of these is a transition of
-`member_lifecycle`. Bundles are given back only while no attempt for their gang is in progress. A
-node that gets a request of an attempt ends the bundles of all earlier attempts of the gang.
+While members are being placed, they may be refused, lost, evicted or ended. The whole gang may be
+called off, or a new head may restore the members. Each of these is a transition of
+`member_lifecycle`.
+
+Bundles are given back only while no attempt for their gang is in progress. A node that gets a
+request of an attempt ends the bundles of all earlier attempts of the gang.
 """
 
 from __future__ import annotations
@@ -452,8 +454,8 @@ class GangBinder:
     def restore(self, gang: Gang, is_alive: Callable[[str], bool]) -> None:
         """Restore a gang that an earlier head knew.
 
-        Listeners are not told about places that were lost since then. Callers look at all gangs
-        after the restoration instead.
+        Listeners are not notified of places that were lost while no head ran. Instead, callers
+        check all gangs after the restoration.
         """
         gang.rests_until = gang.backoff_s = 0.0
         self._registry.know(gang)

@@ -115,8 +115,8 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
     other members.
     """
     is_promised: bool = False
-    """Whether members are being evicted to make room for the gang, which does not have the room
-    yet.
+    """Whether members are being evicted to make room for the gang. The gang does not have its
+    places yet.
     """
     preempted: int = 0
     """How many times members of the gang were evicted."""

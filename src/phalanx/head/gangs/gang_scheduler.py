@@ -341,8 +341,8 @@ class GangScheduler:
     # ---- events that the head reports ----------------------------------------------------------
 
     def node_answered(self, message: LogRead | MemberUseRead | StepStarted) -> None:
-        """Pass a node's answer about a member to the clients that asked, and the start of a step to
-        `Steps`.
+        """Pass on a node's answer: the start of a step to `Steps`, any other answer to the clients
+        that asked.
         """
         if isinstance(message, StepStarted):
             self.steps.started(message)
@@ -410,7 +410,9 @@ class GangScheduler:
             self.jobs.lost(gang, members)
 
     def rests(self, gang: Gang) -> None:
-        """Make cycles skip the gang, and request a cycle for the end of its rest."""
+        """Make cycles skip the gang while it rests, and request a cycle for the time when its rest
+        ends.
+        """
         self.cache.gang_rests(gang)
         self._request_cycle(gang.backoff_s)
 

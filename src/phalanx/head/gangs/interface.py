@@ -102,8 +102,8 @@ class GangSchedulerInterface(Protocol):
         ...
 
     def node_answered(self, message: LogRead | MemberUseRead | StepStarted) -> None:
-        """Handle a node's answer about a member: a part of its log, its usage, or the start of a
-        step.
+        """Handle a node's message about a member: a part of its log, its usage, or that a step
+        started.
         """
         ...
 

@@ -56,7 +56,7 @@ def due_at(job: JobRecord) -> float:
 
 
 def without_environment(spec: JobSpec) -> JobSpec:
-    """Return a job without the environment variables of its commands, which will not be run
+    """Return a job without the environment variables of its commands. The commands will not be run
     again.
     """
     replace = msgspec.structs.replace

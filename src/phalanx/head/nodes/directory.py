@@ -76,8 +76,8 @@ class NodeDirectory:
         self.has_commands: Callable[[str], bool] = lambda node_id: False
         """Returns whether any members of jobs have their places on a node."""
         self._told: dict[str, ViewRow] = {}
-        """Encoded rows that joining nodes are sent. A row is kept until the node that it describes
-        changes.
+        """The rows that nodes were sent last, by node id. A row is made again only after the node
+        that it describes has changed.
         """
         self._changes: ChangeLog[str] = ChangeLog()
         """The versions at which nodes last changed in a way that other nodes must know."""
@@ -406,8 +406,7 @@ class NodeDirectory:
 
     def changes_since(self, version: int) -> tuple[int, list[ViewRow]]:
         """Return the current version, and the rows that changed after `version`, the oldest change
-        first. Version 0, which joining nodes have, stands for all rows. The same bytes can be sent
-        to all nodes of one version.
+        first. Version 0, which joining nodes have, stands for all rows.
         """
         reached, names = self._changes.since(version)
         for node_id in names:

@@ -112,7 +112,9 @@ Decision = Allowed | Denied
 
 
 def authorize(asking: Asking, verb: Verb, thing: Object) -> Decision:
-    """Return whether the principal may do this to the object, and the rule that decided."""
+    """Return whether the principal may do to the object what the verb says, and the rule that
+    decided.
+    """
     return _RULES[verb](asking, thing)
 
 
