@@ -41,7 +41,7 @@ class GroupLookup(Protocol):
     """Knows where the bundles of placement groups are."""
 
     def look_up(self, group: GroupId) -> None:
-        """Ask for the places of a group, if that was not done before."""
+        """Ask the head where the bundles of a placement group are, unless it was asked before."""
         ...
 
 
@@ -80,10 +80,10 @@ class NodeActors:
         gpus: GpuShares | None = None,
         may_begin: Callable[[], bool] = always_sure,
     ) -> None:
-        """`report_needed` is called before each message after which the head relies on this node's
-        free resources. `gpus`: the shares of GPUs that actors may use. `may_begin` returns whether
-        it is certain that the head has not given this node up. If it is not certain,
-        `begin_waiting` is called as soon as it is.
+        """`report_needed` reports this node's free resources to the head. It is called before each
+        message whose receivers may immediately use these resources. `gpus`: the shares of GPUs that
+        actors may use. `may_begin` returns whether it is certain that the head has not given this
+        node up. If it is not certain, `begin_waiting` is called as soon as it is.
         """
         self._may_begin = may_begin
         self._waiting: list[Lease] = []
@@ -216,8 +216,8 @@ class NodeActors:
             self._waiting.append(lease)
 
     def begin_waiting(self) -> None:
-        """Make the actors that waited for this. An actor whose worker has ended meanwhile gets
-        another worker.
+        """Create the actors that waited until it was certain that the head has not given this node
+        up. An actor whose worker has ended meanwhile gets another worker.
         """
         waiting, self._waiting = self._waiting, []
         for lease in waiting:

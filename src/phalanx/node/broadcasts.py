@@ -20,8 +20,8 @@ from phalanx.objects.names import prefix_of_name
 from phalanx.protocol.copy_messages import SourceFor, SourceFree, WantSource
 
 LARGE_BYTES = 32 << 20
-"""The size in bytes from which a node asks for a source. For a smaller object, the question would
-cost more than it saves.
+"""A node asks for a source only if the object has at least this number of bytes. For a smaller
+object, the question would cost more than it saves.
 """
 AT_ONCE = 2
 """The largest number of nodes that copy an object from one source at a time. It is small, so that a
@@ -179,11 +179,11 @@ class SourceQuestions:
         question.begin(list(dict.fromkeys([message.source, prefix_of_name(message.name)])))
 
     def on_transfer_end(self, name: str, is_here: bool) -> bytes:
-        """Note the end of a transfer. Returns the source that the object's writer named for it, or
-        else the writer.
+        """Note that the transfer of an object has ended. Returns the source that the object's
+        writer named for the transfer; if it named none, the writer.
 
-        If the transfer failed, the writer learns that the source is free. A new copy is announced
-        by another message.
+        If the transfer failed, tell the writer that the source is free. If it succeeded, the
+        message about the new copy tells the writer so.
         """
         writer = prefix_of_name(name)
         source = self._told.pop(name, None)

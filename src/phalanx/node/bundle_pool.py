@@ -81,7 +81,7 @@ class BundlePool:
         return Allocation(resources=request, instances=outside)
 
     def force_acquire(self, request: ResourceSet) -> Allocation:
-        """Take the CPUs of a task that continues after it waited, even if they are not free."""
+        """Take CPUs for a task that continues after a wait, even if they are not free."""
         self._takers += 1
         return self._inner.force_acquire(request)
 

@@ -197,8 +197,8 @@ class BundleTable:
         return {i: held for i, held in reservations.items() if held.attempt == attempt}
 
     def _supersede(self, group: GroupId, attempt: int, bundles: Mapping[int, ResourceSet]) -> None:
-        """Give back what earlier attempts hold, because a group has one attempt at a time: all
-        bundles that are not committed, and the committed ones that the new attempt reserves again.
+        """Give back bundles of earlier attempts, because a group has one attempt at a time. These
+        are the bundles that are not committed, and the bundles that the new attempt reserves again.
         """
         old = [
             index

@@ -8,8 +8,9 @@ from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.scheduler.devices.sets import ResourceSet
 
 AHEAD = -(1 << 62)
-"""The rank of the first claim. By this rank, claims come before other demands of classes that hold
-nothing, at equal priority and share of the queue.
+"""The number from which claims are counted in the order of arrival. It is so low that a claim
+counts as older than every task. So the claim comes first among demands with the same priority,
+whose queues have the same share of the node, and whose classes hold no lease.
 
 Tasks lose little by waiting, because room for them becomes free whenever a task ends.
 """

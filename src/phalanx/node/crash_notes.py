@@ -1,5 +1,6 @@
-"""Notes about crashed workers. The first crash of a kind gets a line immediately; later crashes of
-this kind are combined in one line.
+"""Writes notes about crashed workers into the node's log. The first crash of a job's worker for
+some reason is noted immediately. Later crashes of the same job for the same reason are counted, and
+from time to time one line reports their number.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from phalanx.node.notes import Note
 from phalanx.observe.log_lines import WARNING
 
 FIRST_GAP_S = 5.0
-"""Seconds until the first line about combined crashes of a kind. The time doubles with each
-line.
+"""Seconds from the note about the first crash to the first line that reports a number of crashes.
+The time doubles with each such line.
 """
 LONGEST_GAP_S = 60.0
-"""The longest time, in seconds, between two lines about combined crashes."""
+"""The longest time, in seconds, between two lines that report a number of crashes."""
 _PROCESS = re.compile(r"\bprocess \d+")
 
 
@@ -51,7 +52,7 @@ class CrashNotes:
         known.last = line
 
     def tick(self, now: float) -> None:
-        """Write the lines about combined crashes that are due."""
+        """Write those lines about numbers of crashes that are due."""
         for key, known in list(self._known.items()):
             if now < known.since + known.gap_s:
                 continue

@@ -38,8 +38,8 @@ class NodeSetup:
     ports.
     """
     limits: Mapping[str, int] = field(default_factory=dict)
-    """For each resource of which the node was given only some of the machine's devices: the largest
-    number of devices that the node can have.
+    """The largest number of devices that the node can have, by resource. A resource has an entry
+    only if the node was given some of the machine's devices and not all of them.
     """
     address: str = ""
     """The address of the cluster's head, for display; "" for a node that is a whole cluster."""
@@ -70,7 +70,7 @@ class NodeEffects:
     """
 
     clock: Callable[[], float]
-    """Returns the seconds of the process's own time, which never goes backwards."""
+    """Returns the process's own time in seconds (see `model.own_time`). It never goes backwards."""
     monotonic: Callable[[], float]
     """Returns seconds that also pass while the process or its machine stands still."""
     wall: Callable[[], float]

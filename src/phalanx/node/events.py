@@ -58,11 +58,11 @@ class NodeEvents:
     def runs(
         self, before: Mapping[bytes, int] = MappingProxyType({})
     ) -> Iterator[tuple[bytes, Run]]:
-        """Yield each finished run with its owner.
+        """Yield each remembered run with the process that reported it.
 
-        The runs are those of workers, and those that drivers reported lately or left behind.
-        `before` has a number for some owners: of such an owner, only reports with smaller numbers
-        are included.
+        The node counts the reports that arrive. `before`: by process, a number of reports. Of a
+        process that is in it, only reports among the first so many are included, so that later
+        reports are left out.
         """
         first = self.received - len(self._runs)
         for number, (owner, one) in enumerate(self._runs, first):

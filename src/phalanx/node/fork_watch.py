@@ -20,11 +20,13 @@ ASK_AFTER_S = 0.5
 Silence alone means nothing: while a command runs, the fork server has nothing to report.
 """
 SILENT_S = 1.0
-"""Seconds without an answer after which the fork server is continued, and continued again."""
+"""Seconds without an answer after which the fork server gets SIGCONT. While it stays silent, it
+gets another SIGCONT after each further such time.
+"""
 
 
 class ForkServerEffects(Protocol):
-    """Asks the fork server, and continues it, for the watch."""
+    """Asks the fork server for an answer, and sends it SIGCONT, on behalf of the watch."""
 
     def ask(self) -> None:
         """Ask the fork server for an answer. The answer comes after all earlier orders were carried

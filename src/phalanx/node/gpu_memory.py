@@ -165,8 +165,11 @@ class GpuMemory:
 
     def _withhold(self, now: float | None) -> bool:
         """Withhold the memory that ended holders have not freed. Returns whether the withheld
-        amounts have changed. `now`: the time of a new reading, from which newly found memory counts
-        as missing; None without a new reading.
+        amounts have changed.
+
+        `now`: the time of a new reading; None if there is no new reading. If the reading shows for
+        the first time that a GPU has such memory, the time until the GPU is suspect begins at
+        `now`.
         """
         kept: dict[int, int] = dict.fromkeys(self._without_daemon, SCALE)
         away: dict[int, float] = {}

@@ -77,9 +77,10 @@ def memory_in(
     card_memory: CardMemory,
     is_limit: bool = True,
 ) -> dict[int, int]:
-    """Return the result of `memory_of` for a holder in `pool`. In a bundle, it is at most the
-    memory of the bundle, and a holder without an amount of its own has the bundle's. `is_limit` is
-    as in `memory_of`.
+    """Return the result of `memory_of` for a holder in `pool`. `is_limit` is as in `memory_of`.
+
+    A holder in a bundle has at most the bundle's memory on each GPU. If the holder requested no
+    amount of its own, it has all of the bundle's memory.
     """
     own = memory_of(held, card_memory, is_limit)
     if not isinstance(pool, BundlePool):

@@ -76,10 +76,10 @@ class NodeGroups:
         report_changed: Callable[[], None],
         is_port_free: Callable[[int], bool],
     ) -> None:
-        """`node`: the id of the node's own process. `request_plan` is called when other nodes must
-        be chosen again. `report_changed` is called when bundles become free, because the head waits
-        for that. `is_port_free`: whether a server could listen on a port, at any address of this
-        machine.
+        """`node`: the id of the node's own process. `request_plan` requests a new plan of
+        spillback, which chooses the nodes that are asked for workers. `report_changed` is called
+        when bundles become free, because the head waits for that. `is_port_free`: whether a server
+        could listen on a port, at any address of this machine.
         """
         self._node = node
         self._clock = clock
@@ -127,7 +127,9 @@ class NodeGroups:
         ask(self._head, self._node, WatchGroup(group), answered)
 
     def known(self, message: GroupKnown) -> None:
-        """Store a group's new state or places."""
+        """Store a group's new state and places. Look again at the demands that wait for the group,
+        and request a new plan of spillback.
+        """
         self._places.put(message)
         self._leases.dispatch_in(message.group, self._clock())
         self._request_plan()

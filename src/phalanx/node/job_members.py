@@ -165,7 +165,9 @@ class JobMembers:
         self._begin_commands(member)
 
     def extend(self, message: ExtendRun) -> None:
-        """Add tasks to the run in a place. The new tasks begin after the tasks that wait there."""
+        """Add array tasks to the run in a bundle. They begin after the array tasks that already
+        wait for this bundle.
+        """
         is_outdated = self._runs.is_outdated(message)
         place = self._runs.extend(message)
         if is_outdated:
@@ -173,8 +175,8 @@ class JobMembers:
         self._continue_run(place)
 
     def stop_run(self, message: StopRun) -> None:
-        """Hand the tasks of a run that have not begun back to the head, and report the task that
-        runs.
+        """Return to the head the array tasks of a run that have not begun, and report the array
+        task that runs.
         """
         place = (message.group, message.index)
         self._reports.stop_run(place)
@@ -183,8 +185,8 @@ class JobMembers:
             self._reports.running(member)
 
     def _continue_run(self, place: MemberId) -> None:
-        """Begin the next task of a run if the run's place is free. If no task waits either, send
-        the run's report immediately.
+        """Begin the next array task of a run if the run's bundle is free. If the bundle is free and
+        no array task waits for it, send the run's report immediately.
         """
         while place not in self._members and (order := self._runs.next(place)) is not None:
             if self._admission.pool(place) is None:  # the place no longer exists
@@ -247,8 +249,9 @@ class JobMembers:
         self._end(member, 0.0)
 
     def _go_on(self, member: Member) -> None:
-        """Start the next command of `before` or, if all have run, the member's own commands. The
-        command waits until it is certain that the head has not given this node up.
+        """Start the next command of the order's `before`. If all of these have run, start the
+        member's own commands. If it is not certain that the head still counts on this node, the
+        member waits until it is.
         """
         if not self._may_begin():
             self._waiting.append(member)
@@ -276,8 +279,9 @@ class JobMembers:
         """Continue with a member that an earlier process of this node began. The member's bundle
         must be here.
 
-        `begun`: the member's processes that have begun, with their pids; `exited` is called for
-        those that have ended. Returns False if the bundle is not free.
+        `begun`: the member's processes that have begun, with their pids. Some of them may have
+        ended; the caller then calls `exited` for each of these. Returns False if the bundle is not
+        free.
         """
         order = kept.order
         member = self._admission.readmit(kept, begun)
@@ -293,7 +297,9 @@ class JobMembers:
         return True
 
     def report_ended(self, kept: KeptMember, end: CommandEnd, now: float) -> None:
-        """Report the end of a member of an earlier process. Another member is in its place now."""
+        """Report to the head that a member has ended that an earlier process of this node began.
+        Its bundle belongs to a later attempt now.
+        """
         self._runs.began_before(kept.place, kept.order.attempt)
         self._reports.ended_before(kept, end, now)
 
@@ -384,7 +390,9 @@ class JobMembers:
                 self._end(member, 0.0)
 
     def warn_in(self, pools: Sequence[BundlePool]) -> None:
-        """Ask the members in these bundles to end within the grace period of the bundles."""
+        """Ask the members in these bundles to end. The head has set a grace period for the bundles;
+        `end_in` ends the members that run longer.
+        """
         for member in self._inside(pools):
             member.is_evicted = True
             order = member.order

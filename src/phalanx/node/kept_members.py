@@ -25,8 +25,8 @@ class KeptMember(msgspec.Struct, kw_only=True):
 
     order: StartMember
     bundle: int
-    """The number of the attempt that reserved the member's bundle on the node, among the attempts
-    to place the gang.
+    """The number of the attempt to place the gang that reserved the member's bundle on the node.
+    (This is not the number of the member's own attempt.)
     """
     amounts: dict[str, int]
     """The bundle's resources, in units of 1/10000."""
@@ -36,8 +36,8 @@ class KeptMember(msgspec.Struct, kw_only=True):
     began: float
     """The time, on the node's clock, when the member's commands began."""
     processes: list[bytes] = []
-    """The ids of the member's commands that were ordered to begin, in the order of the orders.
-    Commands of `before` come first, one after another.
+    """The process ids of the member's commands that this node has started or was about to start, in
+    this order. The commands in `order.before` come first, because they run first.
     """
     code: int = 0
     signal: int = 0
@@ -73,7 +73,9 @@ class Keeping(Protocol):
         ...
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
-        """Start a command of a member that has a record, like `CommandEffects.run`."""
+        """Start a command of a member that has a record. The arguments are those of
+        `CommandEffects.run`.
+        """
         ...
 
 
@@ -128,9 +130,9 @@ class Decision(NamedTuple):
 
 
 def decide(members: Sequence[KeptMember], states: Mapping[bytes, str]) -> list[Decision]:
-    """Return the decision about each record, in the order in which they must be carried out.
+    """Return a decision about each record, in the order in which the decisions must be carried out.
 
-    `states`: for each process, whether it runs.
+    `states`: the state of each process: it runs, has ended, or will never begin.
     """
     decisions = []
     last: dict[MemberId, int] = {}
@@ -162,8 +164,8 @@ def begun(member: KeptMember, states: Mapping[bytes, str]) -> list[bytes]:
 
 
 def commands_left(order: StartMember, count: int) -> tuple[list[Command], list[Command]]:
-    """Return the commands that remain after the first `count`, as (commands of `before`, other
-    commands).
+    """Return the commands of an order without the first `count` commands, as (commands that run
+    before the member's own commands, the member's own commands).
     """
     others = max(count - len(order.before), 0)
     return order.before[count:], order.commands[others:]

@@ -1,5 +1,6 @@
-"""Measures how busy a node's machine is. The head keeps the sums over all nodes over time, and each
-node keeps its own numbers over time.
+"""Measures how many CPUs and how much memory of a node's machine are in use.
+
+Each node remembers its own measurements for some time. The head remembers the sums over all nodes.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ class MachineUse:
         head: HeadLink,
         keep: Callable[[float, Mapping[str, float]], None],
     ) -> None:
-        """`read` returns None if the machine's counters cannot be read. `keep` is called with the
-        time and with the amounts in use by resource, which are empty if they are not known.
+        """`read` returns None if the machine's counters cannot be read. `keep` stores a
+        measurement. Its arguments are the time, and the amounts in use by resource; these are empty
+        if they are not known.
         """
         self._read = read
         self._head = head

@@ -97,8 +97,8 @@ class MemberAdmission:
         return None if pool is None or held is None else resumed(kept, begun, pool, held)
 
     def trouble_of(self, member: Member, end: CommandEnd) -> str:
-        """Return what is wrong with the node, if a member's first command could not even begin;
-        otherwise "".
+        """Return what is wrong with the node, after the first command of a member could not even
+        begin. Returns "" if nothing is wrong with the node, or if a command has begun.
         """
         if not end.is_unstarted or member.has_begun or member.is_ending:
             return ""

@@ -39,7 +39,9 @@ class CommandEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandEffects(Protocol):
-    """Starts and ends the processes of commands; `began` and `exited` follow."""
+    """Starts and ends the processes of commands. The shell later calls `JobMembers.began` and
+    `JobMembers.exited` for each command.
+    """
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
         """Start a command under this id. Its output is appended to `log`."""
@@ -54,7 +56,7 @@ class CommandEffects(Protocol):
         ...
 
     def signal(self, process: bytes, number: int, to: Receivers) -> None:
-        """Send a command a signal."""
+        """Send signal `number` to a command. `to`: which of its processes get the signal."""
         ...
 
 

@@ -62,8 +62,8 @@ class MemberProcesses:
         self._commands.run(process, member.order, command, preparing_log(member.log))
 
     def clean_up(self, member: Member, command: Command) -> None:
-        """Start the command that follows a member that has ended. The command belongs to no
-        member.
+        """Start the command that cleans up after a member that has ended (`after` in the member's
+        order). The command belongs to no member.
         """
         process = MARK + self._effects.make_unique(10)
         self._commands.run(process, member.order, command, preparing_log(member.log))
@@ -132,7 +132,9 @@ class MemberProcesses:
             self._commands.kill(process)
 
     def signal(self, processes: Collection[bytes], number: int, to: Receivers = "all") -> None:
-        """Send a signal to processes. 0 stands for no signal."""
+        """Send signal `number` to commands; 0 stands for no signal. `to`: which processes of each
+        command get the signal.
+        """
         for process in sorted(processes) if number else ():
             self._commands.signal(process, number, to)
 

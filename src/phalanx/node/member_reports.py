@@ -1,5 +1,5 @@
-"""Reports members to the head: which of them run, how each has ended, and how far runs of tasks
-have got.
+"""Reports members to the head: which of them run, how each has ended, and which array tasks of a
+run have ended.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class MemberReports:
         )
 
     def ended(self, member: Member) -> None:
-        """Report how a member has ended. The report of a task of a run that ended well may be
-        delayed.
+        """Report how a member has ended. If the member was an array task of a run and has
+        succeeded, the report may be delayed.
         """
         used = member.usage.total(self._clock())
         ended = [] if member.kept is None else [member.attempt]
@@ -125,8 +125,8 @@ class MemberReports:
         self._tell(news, ended)
 
     def ended_before(self, kept: KeptMember, end: CommandEnd, now: float) -> None:
-        """Report the end of a member of an earlier process of this node. Another member is in its
-        place now.
+        """Report that a member has ended that an earlier process of this node began. Its bundle
+        belongs to a later attempt now.
         """
         self.note_end(kept.place, kept.order.attempt)
         used = MemberUsage(0.0, (), kept.began).total(now)
@@ -150,14 +150,16 @@ class MemberReports:
     # ---- runs of array tasks -------------------------------------------------------------------
 
     def run(self, place: MemberId) -> None:
-        """Report the tasks in a place that ended well. Call this before other news of the place is
-        reported.
+        """Report the array tasks in a bundle that have succeeded and were not reported yet. Call
+        this before other news of the bundle is reported.
         """
         self._send_run(self._runs.flushed(place, self._clock()))
 
     def stop_run(self, place: MemberId, attempt: int = 0) -> None:
-        """Hand the tasks in a place that have not begun back to the head. `attempt`: the number of
-        the attempt that runs or ends there, if the head decides about the next one; otherwise 0.
+        """Return to the head the array tasks in a bundle that have not begun.
+
+        `attempt`: the number of the attempt that runs or ends in the bundle, if the head must
+        decide which attempt follows it; otherwise 0.
         """
         self._runs.on_reported(place, attempt)
         self._send_run(self._runs.stopped(place, self._clock()))

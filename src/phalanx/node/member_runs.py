@@ -42,8 +42,8 @@ class _Run(msgspec.Struct, kw_only=True, eq=False):
     log: str = ""
     """The log of the first task in `ended`."""
     last_reported: int = 0
-    """The number of the last task that did not begin, failed, or had to end. The head decides what
-    follows this task. Tasks that the head granted before it knew of this do not begin.
+    """The number of the last attempt that did not begin, failed, or had to end. The head decides
+    which array task follows. Array tasks that the head ordered before it knew of this do not begin.
     """
 
 
@@ -153,7 +153,9 @@ class MemberRuns:
         return news
 
     def due(self, now: float) -> list[RunNews]:
-        """Return the reports of all places, if they are due."""
+        """Return the reports of all places with collected ends. Returns no reports before the
+        oldest of these ends is REPORT_S seconds old.
+        """
         if self._report_at is None or now < self._report_at:
             return []
         self._report_at = None

@@ -74,7 +74,7 @@ class Membership(Protocol):
         ...
 
     def round(self) -> None:
-        """Handle the end of a round. All messages that had arrived are handled."""
+        """Handle the end of a round: all messages that had arrived have been handled."""
         ...
 
 
@@ -251,7 +251,7 @@ class Node(NodeParts, Generic[M_co]):
             self.leases.dispatch(now)
 
     def on_round(self) -> None:
-        """Handle the end of a round. All messages that had arrived are handled."""
+        """Handle the end of a round: all messages that had arrived have been handled."""
         self.leases.round(self._clock())
         self.groups.settle()
         self.reports.round()

@@ -1,5 +1,6 @@
-"""Keeps the amounts of a node over time: in use, allocated and in total. The node answers requests
-of its page with these amounts, so that the head need not keep them for each node.
+"""Remembers how much of a node's CPUs, GPUs and memory was in use, allocated, and there in total
+over time. The page of the node shows this. The node answers the page's requests, so that the head
+need not remember these amounts for each node.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Amounts = Mapping[str, float]
 
 
 class NodeUsage:
-    """The amounts of a node over time. Amounts are by resource."""
+    """The amounts of a node's resources over time."""
 
     def __init__(
         self,

@@ -14,8 +14,8 @@ class SpillOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the cluster spreads its tasks.
 
     `placement`: the policy that chooses among nodes; a joining node gets it from the head.
-    `threshold`: the number of workers for which tasks may wait on this node before other nodes are
-    asked.
+    `threshold`: the number of missing workers for which no other node is asked. Tasks wait on their
+    own node for that many workers.
     """
 
     placement: PlacementPolicy = PlacementPolicy()

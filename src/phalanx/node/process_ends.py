@@ -52,7 +52,7 @@ class ProcessEnds:
         self._counts.process_gone(process)
 
     def worker_gone(self, worker: bytes, readers: set[bytes]) -> None:
-        """Forget the connections of an ended worker once these processes have read all messages on
-        them.
+        """Drop the objects of an ended worker once the processes `readers` have read all messages
+        that the worker sent them.
         """
         self._store.worker_gone(worker, readers)

@@ -179,7 +179,9 @@ class Reports:
             self._send(report, now)
 
     def round(self) -> None:
-        """Begin another round. All messages that had arrived are handled."""
+        """Handle the end of a round: all messages that had arrived have been handled. If work waits
+        for a confirmation of the head, send a report that asks for it.
+        """
         self._is_fresh = False
         if self._standing is not None and self._standing.must_ask and self._head.is_connected:
             self._send(self._status.report(), self._clock())

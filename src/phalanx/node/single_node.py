@@ -51,7 +51,7 @@ class LocalHead(Protocol):
         ...
 
     def on_round(self, now: float) -> float:
-        """Handle the end of a round. Returns the latest time of the next call."""
+        """Handle the end of a round. Returns the time by which this must be called again."""
         ...
 
 

@@ -1,5 +1,4 @@
-"""The upper half of bottom-up scheduling: asks other nodes for workers for the demands that wait on
-this node.
+"""Asks other nodes for workers for the demands that wait on this node.
 
 This module is pure. Every node has a copy of the cluster's view, which the head sends. By this
 copy, a node decides about the work that was submitted on it. The decision is a hint, because only
@@ -38,8 +37,8 @@ MAX_PICKS = 512
 """The largest number of workers of one demand that a plan places. The next plan places more."""
 
 MAX_PATIENCE_S = 0.2
-"""The longest time, in seconds, for which workers are requested from a node that seems full,
-because it has the arguments.
+"""A node that has a task's arguments may be asked for workers although it seems full. This is the
+longest time, in seconds, for which it is asked.
 """
 
 MAX_BLIND = 8

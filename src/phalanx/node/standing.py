@@ -46,7 +46,8 @@ class Standing:
 
     def joined(self, lease: BeginLease | None, asked_at: float) -> None:
         """Note that the head has admitted the node. `asked_at`: the time when the request to join
-        was sent.
+        was sent. `lease`: for how long a report that reached the head lets work begin; None for no
+        limit.
         """
         self._is_admitted = True
         self._lease = lease

@@ -21,8 +21,9 @@ SAMPLE_EVERY_S = 5.0
 IDLE_PART = 0.05
 """The fraction of its requested CPUs below which a member counts as idle."""
 LEAST_PIECE_S = 1.0
-"""The least time, in seconds, from the last sample to the end of a run for which the CPU use is
-computed. In a shorter time, CPU time that the kernel has added late would count too much.
+"""If an attempt ends fewer than this number of seconds after its last sample, no CPU use is
+computed for the time after the sample. Otherwise, CPU time that the kernel has added late would
+count too much.
 """
 Processes = Mapping[int, tuple[float, int]]
 """By pid: the CPU seconds that a process has used since it began, and the bytes of memory that it

@@ -134,7 +134,7 @@ class WorkerPool:
 
     @property
     def may_start(self) -> bool:
-        """Whether another process may be started: not too many are starting."""
+        """Whether another process may be started, because few enough processes are starting now."""
         return self._starting < self._most_starting
 
     def retire(self, worker_id: bytes) -> None:

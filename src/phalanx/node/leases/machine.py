@@ -160,10 +160,11 @@ class LeaseMachine:
         self._dispatch_stale(now)
 
     def dispatch_in(self, room: bytes | None, now: float) -> None:
-        """Dispatch only the demands that wait for a worker, and those that concern `room`: a group
-        or, with None, everything outside of groups.
+        """Dispatch the demands of one placement group, because its resources have changed. Demands
+        that had resources but lacked a worker are dispatched, too.
 
-        So a change in one of many groups causes no work for the demands of other groups.
+        `room`: the group; None for the demands outside of all groups. So a change in one of many
+        groups causes no work for the demands of other groups.
         """
         self._changed[room] = None
         self._dispatch_stale(now)
@@ -201,7 +202,11 @@ class LeaseMachine:
                 demand.asker.refused(demand, text, code_of(SystemFailureError))
 
     def _meet(self, demand: Demand, now: float, kept: ResourceSet) -> None:
-        """Start those workers of a demand that may begin here now, or refuse the demand."""
+        """Give a demand the workers for which this node has room now, or refuse the demand. If the
+        demand still lacks workers, make another lease due for it.
+
+        `kept`: the resources that are kept for gangs.
+        """
         refusal = self._too_many_actors(demand) or self._refusals.of(demand, now, self.is_draining)
         if refusal is not None:
             reason, code = refusal
@@ -252,8 +257,9 @@ class LeaseMachine:
         return amounts.is_subset(free)
 
     def _place(self, demand: Demand, now: float, kept: ResourceSet) -> bool:
-        """Start one more worker of a demand, unless the worker would take room that is `kept` for
-        others.
+        """Make a lease for one more worker of a demand, and start the worker if no idle worker
+        fits. Returns False if there is no room besides the resources that are `kept` for gangs, or
+        no worker.
         """
         for pool in self._pools(demand):
             if not pool.can_now(demand.place):

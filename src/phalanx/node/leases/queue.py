@@ -27,8 +27,8 @@ Otherwise a class that holds one lease, whose task never ends, could wait foreve
 
 FIRST_BEYOND_S = 1.0
 LONGEST_BEYOND_S = 10.0
-"""The first and the longest delay, in seconds, between the starts of tasks of a class beyond those
-that fill the node.
+"""The first delay (FIRST_BEYOND_S) and the longest delay (LONGEST_BEYOND_S), in seconds, before a
+class whose tasks already fill the node may start one more task (see `LeaseQueue.admit`).
 """
 
 
