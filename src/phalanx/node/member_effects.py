@@ -52,7 +52,7 @@ class CommandEffects(Protocol):
         ...
 
     def kill(self, process: bytes) -> None:
-        """Kill a command and all its children at once."""
+        """Kill a command and all its children immediately."""
         ...
 
     def signal(self, process: bytes, number: int, to: Receivers) -> None:

@@ -127,7 +127,7 @@ class MemberProcesses:
             self._commands.terminate(process)
 
     def kill(self, processes: Collection[bytes]) -> None:
-        """Kill processes at once."""
+        """Kill these processes immediately."""
         for process in sorted(processes):
             self._commands.kill(process)
 

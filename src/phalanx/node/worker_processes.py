@@ -24,7 +24,7 @@ class ForkEffects(Protocol):
         ...
 
     def kill(self, process: bytes) -> None:
-        """End a process at once."""
+        """End a process immediately."""
         ...
 
     def terminate(self, process: bytes) -> None:
@@ -98,11 +98,11 @@ class WorkerProcesses:
         self._effects.terminate(worker.worker_id)
 
     def kill(self, worker: bytes) -> None:
-        """End a worker at once, because its owner requested it."""
+        """End a worker immediately, because its owner requested it."""
         self._effects.kill(worker)
 
     def kill_for_memory(self, worker: bytes, reason: str) -> None:
-        """End a worker at once, because memory has run out."""
+        """End a worker immediately, because memory has run out."""
         self._reasons[worker] = (reason, OUT_OF_MEMORY)
         self._effects.kill(worker)
 

@@ -125,8 +125,8 @@ def _pickle_cause(cause: BaseException | None) -> bytes | None:
 def _alone(error: BaseException) -> Iterator[None]:
     """Separate an exception, until the block ends, from the exceptions from which it was raised.
 
-    Some libraries (tblib, which Dask installs) make pickle keep those exceptions, and then the
-    whole fails if one of them cannot be pickled.
+    Some libraries (tblib, which Dask installs) make pickle include those exceptions in the pickle
+    of the first one. Then the first one could not be pickled if one of the others cannot.
     """
     known = error.__cause__, error.__context__, error.__suppress_context__
     error.__cause__ = error.__context__ = None
@@ -137,8 +137,8 @@ def _alone(error: BaseException) -> Iterator[None]:
 
 
 class _Chain:
-    """A pickled exception, and the pickled exceptions from which it was raised. A reader gets the
-    first one.
+    """A pickled exception, and the pickled exceptions from which it was raised. Who unpickles the
+    chain gets the first exception, with the others as its causes.
     """
 
     def __init__(self, links: list[bytes]) -> None:

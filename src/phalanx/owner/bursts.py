@@ -230,8 +230,9 @@ class Unfinished(Generic[W, B]):
         return records + sum(len(burst) for burst in self.bursts if burst.is_listed)
 
     def oldest(self, count: int) -> list[W]:
-        """Return the `count` tasks or calls with the lowest numbers among those that listings show.
-        The result may contain others, too.
+        """Return at least the `count` oldest tasks or calls that listings show, in no particular
+        order. (The oldest have the lowest numbers.) The result may contain some that are not among
+        the oldest.
         """
         records = (work for work in self.records.values() if work.is_listed)
         found = nsmallest(count, records, key=attrgetter("number"))

@@ -65,7 +65,7 @@ class Transport(Protocol):
 
 
 class Outbox(Protocol):
-    """Sends messages, many at once where that is possible."""
+    """Sends messages, many of them in one step where that is possible."""
 
     def post(self, connection: Connection, message: Message) -> None:
         """Post a message. It is sent with the next flush, which comes soon without a further

@@ -26,7 +26,9 @@ class BundleInventory(msgspec.Struct, array_like=True):
 
 
 class PrepareBundles(msgspec.Struct, array_like=True, tag=86):
-    """Head to node: set aside all these bundles of a group or, if one of them has no room, none."""
+    """Head to node: set these bundles of a group aside. If one of them does not fit, set none
+    aside.
+    """
 
     group: GroupId
     attempt: int
@@ -185,9 +187,9 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     command has read it.
     """
     start: int = 0
-    """The number in the names of this attempt's files; with 0, `attempt` is that number. In a
-    bundle that several array tasks use one after another, this number counts the attempts of all
-    these tasks.
+    """The number of this attempt in the names of its files; 0 if it equals `attempt`. The two
+    numbers differ in a bundle that several array tasks use one after another: there, `attempt`
+    counts the attempts of all these array tasks.
     """
     grant: Grant | None = None
     """The permission to run as another account; None if the member runs as the account of its

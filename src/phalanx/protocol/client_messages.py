@@ -3,7 +3,8 @@
 The client makes everything that a driver makes before it owns the work: pickled functions, packed
 arguments, options, and the numbers of tasks and objects. The driver then owns the work. Pickles
 pass through the driver as bytes. The *name* of an object is the id of its owner and its number, as
-in all messages. Tasks of the client get numbers of the driver's process.
+in all messages. The client numbers its tasks and objects itself, from FIRST_NUMBER on, as if they
+were made in the driver's process.
 
 The messages travel in a `resumable` stream. `Greeting` and `Welcome` come before the stream, in
 frames of their own, whenever a connection begins.
@@ -41,9 +42,9 @@ Name = tuple[bytes, int]
 
 class Greeting(msgspec.Struct, array_like=True, tag=1):
     """The client's first message on each connection. `secret`: the secret of its session. `have`:
-    the number of the last part of the driver that the client has (see `resumable`). `python`: the
-    version of the client's Python. `process`: the driver's process to which the client was
-    connected before; b"" on the first connection.
+    the number of the last part of the driver's messages that the client has received (see
+    `resumable`). `python`: the version of the client's Python. `process`: the driver's process to
+    which the client was connected before; b"" on the first connection.
     """
 
     version: int

@@ -94,8 +94,9 @@ class ViewRow(msgspec.Struct, array_like=True):
     ports: str = ""
     """The ports that gangs may use on the node, if its configuration names them."""
     limits: dict[str, int] = {}
-    """By resource, the largest number of numbered devices that the node can have. Only set for
-    resources of which the node's environment shows it only some of the machine's devices.
+    """The largest number of devices that the node can have, by resource. A resource has an entry
+    only if environment variables let the node use some of the machine's devices and not all of
+    them.
     """
     cards: Cards = PLAIN
     """The facts about the node's GPUs, as in NodeReport."""

@@ -24,8 +24,8 @@ class Join(msgspec.Struct, array_like=True, tag=109):
     cluster. `actors`: the actors on the node. `cluster`: the name of the node's cluster; "" if the
     node has not joined before, or if its head has no lasting store. `given_up`: the prefixes of
     nodes that a head has declared dead, which a restarted head may not know. `hostname`: the name
-    that the node was given, which is then also in `name`; without one, the name of the node's
-    machine.
+    that the node was given (which is then also in `name`). If the node was given no name: the name
+    of its machine.
     """
 
     row: ViewRow

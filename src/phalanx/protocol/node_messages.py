@@ -113,7 +113,7 @@ class WorkerDied(msgspec.Struct, array_like=True, tag=39):
 
 
 class KillWorker(msgspec.Struct, array_like=True, tag=40):
-    """Owner to node: end the worker behind lease `lease` at once."""
+    """Owner to node: end the worker behind lease `lease` immediately."""
 
     lease: int
 

@@ -29,10 +29,10 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     Amounts are by resource. `devices`: what is free of each numbered device, in units of 1/10000.
     `queued`: (resources, wanted workers) for each class of waiting tasks. `run_s` is the mean run
     time in seconds, and `bandwidth` is in bytes a second; both numbers are exponential averages.
-    `total`: set only when it has changed. `yields`: the amounts held by ordinary tasks whose
-    workers are free for other owners after the running task. `unwell`: the GPUs that are suspect or
-    bad. `trouble`: the reason why the state of the GPUs is unknown now. `checks`: the health checks
-    that do not pass.
+    `total`: set only when it has changed. `yields`: the amounts that ordinary tasks hold and that
+    become free for other work when the running tasks have ended. `unwell`: the GPUs that are
+    suspect or bad. `trouble`: the reason why the state of the GPUs is unknown now. `checks`: the
+    health checks that do not pass.
     """
 
     available: dict[str, float]
@@ -69,8 +69,8 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     is_asking: bool = False
     """Whether the head answers with `ReportHeard`."""
     last_lease: int = 0
-    """The number of the node's last lease. `available` is what this lease and the leases before it
-    leave.
+    """The number of the node's last lease. In `available`, the resources of this lease and of all
+    earlier leases are already subtracted.
     """
 
 

@@ -482,7 +482,7 @@ class LeaseMachine:
 
     def end_all(self, reason: str, by_force: bool) -> None:
         """End all work of this node, in bundles and outside of them. `by_force`: whether the
-        workers are killed at once, without a warning.
+        workers are killed immediately, without a warning.
         """
         for lease in list(self.leases.values()):
             lease.worker.is_leaving = True

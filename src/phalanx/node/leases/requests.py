@@ -116,7 +116,7 @@ class OwnerLeases:
     # ---- as the asker of the owners' demands -------------------------------------------------
 
     def granted(self, lease: Lease) -> None:
-        """Give the lease to its owner. If the owner is gone, take the lease back at once."""
+        """Give the lease to its owner. If the owner is gone, take the lease back immediately."""
         worker = lease.worker.worker_id
         connection = self._peers.get(worker)
         if connection is not None:

@@ -446,7 +446,9 @@ class Calls:
             self._inputs.fetch(call)
 
     def item(self, connection: Connection, message: Item) -> bool:
-        """Take a value of a streaming method. Returns False if this process has no such call."""
+        """Add an item that a streaming method has yielded to the stream of its call. Returns False
+        if this process has no such call.
+        """
         call = self.by_number.get(message.number)
         if call is None or call.stream is None:
             return False
@@ -498,8 +500,8 @@ class Calls:
             self.unavailable.settle(client.actor)
 
     def record_left(self) -> None:
-        """Record calls that have not ended as failed, for listings, because this process leaves its
-        node.
+        """Mark the calls that have not ended as failed in the records for listings, because this
+        process leaves its node.
         """
         for call in self.by_number.values():
             self._record_failure(call, "WORKER_DIED")

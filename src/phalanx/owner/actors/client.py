@@ -55,7 +55,8 @@ class CallRecipe:
 
 
 class CallOptions(msgspec.Struct, frozen=True):
-    """The options that all calls of a method share. They are settled once, not for each call."""
+    """The options that all calls of a method share. They are computed one time for all these calls.
+    """
 
     returns: int = 1
     """The number of results. Streams have a negative number; see `model.options.count_of`."""
@@ -134,9 +135,13 @@ class CallBurst(Burst[PendingCall]):
     __slots__ = ("actor", "is_sent", "keep", "method", "options")
 
     missing = 0
-    """The number of arguments that are not here yet, as in a record."""
+    """A PendingCall has this attribute, too: the number of arguments that are not here yet. In a
+    burst, all arguments are here.
+    """
     ends = 0
-    """How often the actor has ended while one of the calls ran, as in a record."""
+    """A PendingCall has this attribute, too: how often the actor has ended while the call ran. A
+    call for which this happens leaves its burst.
+    """
 
     def __init__(
         self,
@@ -200,8 +205,8 @@ class CallEffects(Protocol):
         ...
 
     def ended_under(self, call: PendingCall, actor: ActorClient) -> None:
-        """Note that the actor's process has ended during this call. `actor.ends` has the number of
-        times that this has happened in a row.
+        """Note that the actor's process has ended during this call. `actor.ends`: how often it has
+        ended during this call, with no other call in between.
         """
         ...
 
@@ -257,7 +262,7 @@ class ActorClient:
         """The code of the error with which calls fail, if no node can ever hold the actor."""
         self.out_of_order = False
         self.concurrency = 0
-        """How many calls the actor runs at once; 0 if unknown."""
+        """How many calls the actor runs at the same time; 0 if unknown."""
         self.ended_under = ""
         """The method that ran when the actor's process last ended; "" if unknown."""
         self.ends = 0
@@ -360,8 +365,8 @@ class ActorClient:
             self.effects.send_calls(self, batch, urgent)
 
     def _admit_alone(self, batch: list[PendingCall | CallBurst]) -> bool:
-        """Return whether a call that must run alone may be sent: neither the batch nor the
-        unanswered calls have another call. No other call is sent until that call is answered.
+        """Whether a call that must run alone may be sent now. It may if no call is in `batch` and
+        no call is unanswered. If it may, no other call is sent until it is answered.
         """
         self._goes_alone = not (batch or self.inflight)
         return self._goes_alone
@@ -429,9 +434,9 @@ class ActorClient:
             self.effects.ended_under(blamed, self)
 
     def _blame(self) -> PendingCall | None:
-        """Count this end for each call that may have run when the process ended.
+        """Add one to `ends` of each call that may have been running when the actor's process ended.
 
-        Returns the call if only one can have run; otherwise None.
+        Returns the call if only one can have been running; otherwise None.
         """
         runs_one = self.concurrency == 1 and not self.out_of_order
         begun = list(islice(self.inflight, 1 if runs_one else None))
@@ -469,7 +474,7 @@ class ActorClient:
 
     def begun(self) -> Iterable[int]:
         """Return the numbers of the calls that are running: the oldest unanswered calls, as many as
-        the actor runs at once. This is exact if nobody else calls the actor.
+        the actor runs at the same time. This is exact if nobody else calls the actor.
         """
         return islice(self.inflight, self.concurrency or None)
 

@@ -76,8 +76,8 @@ class Registration:
         return client
 
     def reference(self, actor: bytes) -> ObjectRef[Any]:
-        """Return the reference that keeps an actor alive while it is held. It is not used for
-        detached actors.
+        """Return a reference that keeps an actor alive for as long as the reference exists.
+        Detached actors need none.
         """
         ref = make_ref(self._me, next(self._numbers) << INDEX_BITS)
         ref._value = failures.NONE
@@ -158,8 +158,8 @@ class Registration:
         return RegisterActor(spec, encoded(msgspec.msgpack.encode, creation), files, get_if_exists)
 
     def use_existing(self, client: ActorClient, actor: bytes) -> ActorClient:
-        """Return the client of the existing actor with that name. It replaces the client of the new
-        actor.
+        """Return the client of `actor`, which exists already under the name of the actor that was
+        to be created. Forget `client`, which was made for the new actor.
         """
         self._calls.clients.known.pop(client.actor, None)
         return self._calls.client(actor)

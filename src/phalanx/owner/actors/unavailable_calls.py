@@ -12,7 +12,9 @@ from collections.abc import Callable
 from phalanx.owner.actors.client import PendingCall
 
 WAIT_S = 1.0
-"""Seconds, from the next tick on, for which a call waits for news of its actor; as in Ray."""
+"""Seconds for which a call waits for news of its actor, as in Ray. They are counted from the first
+tick after the loss of the actor.
+"""
 
 
 class UnavailableCalls:

@@ -1,8 +1,8 @@
 """The processes that hold references to this process's objects.
 
-An owner keeps an object while any borrower has registrations for it. Registrations are counted: a
-borrower's message that undoes old registrations may cross this process's message that makes new
-ones.
+An owner keeps an object while any borrower has registrations for it. Registrations are counted,
+because two messages may cross each other: the borrower undoes its old registrations while this
+process makes new registrations for the borrower.
 
 When the connection to a borrower ends, some of these messages may be lost while the borrower lives.
 Then all objects that it held are kept until it declares which of them it still holds, or is known

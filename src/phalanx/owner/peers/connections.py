@@ -66,7 +66,7 @@ class Peers:
         return process in self._adopted
 
     def is_here(self, process: bytes) -> bool:
-        """Whether a process belongs to this node. If so, the end of its connection means that it
+        """Whether a process belongs to this node. If it does and its connection ends, the process
         has ended.
         """
         return process[:PREFIX_BYTES] == self._prefix

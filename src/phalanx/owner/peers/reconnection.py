@@ -1,8 +1,8 @@
 """Reconnects to processes of other nodes when a connection ends while both sides live.
 
-Messages between an owner and its borrowers may be lost with the connection. So each side keeps its
-records about the other. One of them dials again. Its first message on the new connection says which
-objects of the other side it holds, and for which of them it still waits.
+Messages between an owner and its borrowers may be lost with the connection. So each side keeps what
+it knows about the other side. One of the two processes dials again. On the new connection, each
+side first says which objects of the other side it holds, and for which of them it still waits.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ class Reconnection:
         return Hello(PROTOCOL_VERSION, self._me, self._kind, 0, again)
 
     def _begin(self, connection: Connection) -> None:
-        """Repeat the messages that the last connection to this process may not have delivered."""
+        """Begin to use a new connection to a process. First, repeat the messages that were perhaps
+        lost with the earlier connection to the same process.
+        """
         process = connection.peer
         if process in self._ended:
             self._ended.discard(process)
@@ -125,8 +127,8 @@ class Reconnection:
         return not (is_gone or is_refused)
 
     def _dial_again(self, connection: Connection) -> None:
-        """Dial again if one side holds objects of the other. Any other work is retried on other
-        nodes.
+        """Arrange that a process is dialled again if this process or that process holds objects of
+        the other. Otherwise, do nothing: tasks that ran there are retried on other nodes.
         """
         process, now = connection.peer, self._clock()
         may_hold = self._references.lending.connection_lost(process)
@@ -146,7 +148,9 @@ class Reconnection:
         self._request_tick()
 
     def on_process_death(self, process: bytes) -> None:
-        """Handle the death of a process: its objects are lost, and it no longer holds objects."""
+        """Handle the death of a process: the objects that it owned are lost, and the objects that
+        it borrowed are released.
+        """
         self._redialling.forget(process)
         self._ended.discard(process)
         self._give_up(process)

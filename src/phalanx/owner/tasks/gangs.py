@@ -1,6 +1,7 @@
-"""Gangs of tasks. Their tasks are held back until the gang is placed, and end together.
+"""Gangs of tasks. The tasks of a gang are held back until the gang is placed. If too many of them
+fail, the others end, too.
 
-A member's task joins its queue when the gang has its places. So thousands of waiting gangs cost the
+The owner queues the tasks only when the gang has its places. So thousands of waiting gangs cost the
 node nothing.
 """
 
@@ -24,7 +25,7 @@ from phalanx.protocol.requests.gangs import EndMembers
 from phalanx.protocol.requests.groups import WaitGroup
 
 REPORT_AFTER_S = 0.1
-"""Seconds for which the report of a member's end is delayed, so that it includes the ends of other
+"""Seconds for which the report that a member has ended is delayed, so that it can also report other
 members.
 """
 
@@ -45,7 +46,7 @@ class OwnedGang:
 
 
 class _Member:
-    """A waiter on a member's first reference. It notes the member's end."""
+    """Waits for the first result of a member's task, and then notes that the member has ended."""
 
     __slots__ = ("_gang", "_gangs", "_index")
 
@@ -60,7 +61,7 @@ class _Member:
         return self._gang.group
 
     def notify(self, failed: bool = False) -> None:
-        """Note the member's end, because its result has come."""
+        """Note that the member has ended, because its first result has come."""
         self._gangs.ended(self._gang, self._index, failed)
 
 
@@ -133,8 +134,8 @@ class OwnedGangs:
             self._tasks.end(task, removed)
 
     def ended(self, gang: OwnedGang, index: int, failed: bool) -> None:
-        """Note the end of a member. If too many members have failed, the others end with the same
-        error.
+        """Note that a member has ended. If fewer than `min_members` members are left that have not
+        failed, fail the others with the same error.
         """
         gang.left -= 1
         gang.failed += failed

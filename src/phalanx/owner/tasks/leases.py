@@ -34,7 +34,9 @@ from phalanx.owner.work_queue import LOOK_AFTER
 from phalanx.protocol.node_messages import OVER, PARENT
 
 NODE = "node"
-"""The kind of the end of a worker that was lost together with the connection to its node."""
+"""The way in which a worker has ended (as in `WorkerDied.kind`) whose node could no longer be
+reached.
+"""
 PARENTS_KILLED = "parents killed"
 """The kind of failure of a task that has killed its worker's parent process too often."""
 NODE_DEATHS = "node deaths"
@@ -63,8 +65,8 @@ SLOW_HEAD_S = 0.02
 WORTH_A_WORKER_S = 0.001
 """The seconds of queued work for which one more worker is requested."""
 FEW = 8
-"""A worker that has this number of tasks does not run out of work soon, and a message with this
-number of tasks is worth its cost.
+"""A number of tasks. A worker with so many tasks does not run out of work soon, and a message to a
+worker is worth its cost if it carries so many tasks.
 """
 ASK_AFTER = 64
 """The number of new tasks of a class without workers after which workers are requested again; a
@@ -572,8 +574,9 @@ class TaskMachine:
         """Retry or fail the tasks of a worker whose process has ended, after all its results have
         come.
 
-        The first task in the worker's pipeline was running, or is blamed. The others had not
-        started.
+        The first task in the worker's pipeline counts as the cause of the worker's end, because it
+        was probably running; unless the end has another cause, it uses up a retry. The other tasks
+        had not started, and are queued again.
         """
         self._forget(worker)
         tasks = worker.inflight.take_all()

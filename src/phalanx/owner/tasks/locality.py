@@ -117,8 +117,8 @@ class Locality:
         self._dead.add(prefix.hex())
 
     def waited_for(self, tasks: Iterable[PendingTask]) -> None:
-        """Record, for each of these tasks that is to run near its arguments, that a reader here
-        waits.
+        """Record that this process waits for the results of these tasks. Only tasks that are to run
+        near their arguments, on another node, are recorded.
         """
         for task in tasks:
             if task.key is not task.template.key:

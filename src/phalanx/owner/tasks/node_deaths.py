@@ -61,8 +61,8 @@ class NodeDeaths:
         return why_stopped(f"task {task.template.name}", reason) if is_over else ""
 
     def hold_back(self, task: PendingTask) -> bool:
-        """Hold a task back until the fate of its nodes is known; `decided` follows. Returns whether
-        the task must wait.
+        """If a task may have to end, hold it back until it is known whether its lost nodes are
+        dead; `decided` is called then. Returns whether the task is held back.
         """
         if not self._may_be_over(task):
             return False

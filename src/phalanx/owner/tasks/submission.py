@@ -438,8 +438,8 @@ class Submission:
         self.start(task)
 
     def item(self, connection: Connection, message: Item) -> bool:
-        """Take a value of a generator. Returns False if the generator is not a task of this
-        process.
+        """Add an item that a generator has yielded to the stream of its task. Returns False if the
+        generator is not a task of this process.
         """
         task = self.workers.running(connection, message.number)
         if task is None or task.stream is None:
@@ -492,7 +492,9 @@ class Submission:
             self.end(task, error)
 
     def record_left(self) -> None:
-        """Record tasks that have not ended as failed, for listings, because this process leaves."""
+        """Mark the tasks that have not ended as failed in the records for listings, because this
+        process leaves its node.
+        """
         for task in self.machine.pending.values():
             self._record_failure(task, "WORKER_DIED")
 

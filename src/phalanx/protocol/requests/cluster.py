@@ -42,8 +42,8 @@ class GetClusterResources(Request[dict[str, float]]):
 
 
 class GetAvailableResources(Request[dict[str, float]]):
-    """Return the free amounts of all nodes that do not drain. Resources without free amounts are
-    left out.
+    """Return the sum of the free amounts of all living nodes that do not drain, by resource.
+    Resources of which nothing is free are left out.
     """
 
     kind: ClassVar[int] = 24
@@ -79,8 +79,8 @@ class DrainNode(Request[bool]):
 
 
 class UndrainNode(Request[bool]):
-    """Undo the drain of a node. The node then takes new work, unless it has other holds. Returns
-    False if the node does not drain.
+    """Undo the drain of a node. The node then takes new work, unless something else, such as a
+    cordon, prevents that. Returns False if the node does not drain.
 
     Raises ValueError for an unknown node.
     """
@@ -148,8 +148,8 @@ class GetStatus(Request[StatusInfo]):
 
 
 class GetHealth(Request[HeadReport]):
-    """Return the head's health. The lag in it is the longest one since the last request of this
-    kind.
+    """Return the head's health. One of its facts is how late the head's loop was at most since the
+    last request of this type.
     """
 
     kind: ClassVar[int] = 33

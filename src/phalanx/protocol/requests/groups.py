@@ -12,7 +12,8 @@ from phalanx.protocol.requests.request import EVERYBODY, NODES, Effect, Request,
 
 
 class CreateGroup(Request[None]):
-    """Reserve all these bundles or, if they do not all fit, none, by one of Ray's strategies.
+    """Reserve these bundles on nodes, by one of Ray's strategies. If they do not all fit, none is
+    reserved until they do.
 
     `selectors`: the required labels for each bundle, or an empty list. `soft_target`: the node that
     STRICT_PACK prefers. A request that is repeated after a restart of the head changes nothing.

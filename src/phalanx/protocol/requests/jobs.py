@@ -267,8 +267,8 @@ class GetMemberUse(Request[MemberUse]):
 class ReadJobLog(Request[LogPart]):
     """Read a member's log from `offset` on.
 
-    `attempt` counts the member's starts from 0; -1 is the last one. Raises JobNotFoundError for an
-    attempt that the member does not have.
+    `attempt`: the number of the member's attempt, from 0 on; -1 for the last attempt. Raises
+    JobNotFoundError for an attempt that the member does not have.
     """
 
     kind: ClassVar[int] = 89

@@ -15,9 +15,9 @@ MAX_NODES = 1_000
 
 
 class MetricsSince(msgspec.Struct, array_like=True, frozen=True):
-    """The metrics of nodes that the asker already has.
+    """Says which metrics of nodes the asker already has.
 
-    `head` identifies the head that sent them; another head sends all metrics again.
+    `head` identifies the head that sent these metrics; another head sends all metrics again.
     """
 
     head: float = 0.0

@@ -18,9 +18,9 @@ MAX_ROWS = 1_000
 
 
 class Since(msgspec.Struct, array_like=True, frozen=True):
-    """The news that the asker already has.
+    """Says which news of nodes, jobs and gangs the asker already has.
 
-    `head` identifies the head that sent them; another head sends all rows again.
+    `head` identifies the head that sent these news; another head sends all rows again.
     """
 
     head: float = 0.0

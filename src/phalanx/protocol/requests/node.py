@@ -116,7 +116,9 @@ class DrainOutput(Request[None]):
 
 
 class ListRuns(Request[list[Run]]):
-    """List the runs of tasks that the asker's workers on this node submitted and reported."""
+    """List the finished tasks and calls that other processes of the asker's job on this node have
+    submitted, as they reported them to the node.
+    """
 
     kind: ClassVar[int] = 7
     verb: ClassVar[Verb] = Verb.USE

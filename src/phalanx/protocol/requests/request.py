@@ -78,7 +78,7 @@ class Request(msgspec.Struct, Generic[R], array_like=True):
 
 
 class Later(enum.Enum):
-    """The return value of a handler that does not answer at once. Such a handler calls
+    """The return value of a handler that does not answer immediately. Such a handler calls
     `Asker.reply` or `Asker.fail` later.
     """
 

@@ -10,8 +10,8 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class GetShares(Request[list[ShareInfo]]):
-    """List the users of one queue, or of all queues, who have set shares or past usage, by queue
-    and name.
+    """List the shares and the past usage of the users of one queue, or of all queues, by queue and
+    name. Users who were given no shares and have used nothing are left out.
     """
 
     kind: ClassVar[int] = 93
