@@ -141,7 +141,7 @@ class NodeActors:
         self._head.notify(Via(peer.peer, encode_body([message])))
 
     def place(self, order: PlaceActor) -> None:
-        """Ask the lease machine for a worker. A repeated order does nothing."""
+        """Ask the lease machine for a worker for an actor. A repeated order does nothing."""
         if self._is_known(order):
             return
         self._orders[order.actor] = order
@@ -268,8 +268,8 @@ class NodeActors:
         """Do nothing: leases of actors never become due."""
 
     def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """Report to the head that this node cannot run the actor now. With the `code` of an error,
-        the node can never run the actor.
+        """Report to the head that this node cannot run the actor now. `code`: the code of an error
+        if the node can never run the actor; otherwise "".
         """
         if code:
             self._orders.pop(demand.actor, None)

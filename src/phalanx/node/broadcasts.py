@@ -28,7 +28,9 @@ AT_ONCE = 2
 slow source does not delay many nodes.
 """
 ASK_AGAIN_S = 5.0
-"""Seconds after which a question is repeated, because it may have been lost with its connection."""
+"""Seconds after which a question for a source is repeated, because the question may have been lost
+with its connection.
+"""
 ANSWER_S = 10.0
 """Seconds without an answer after which a node copies the object from its writer."""
 _GRACE_S = 10.0
@@ -51,7 +53,9 @@ class _Broadcast:
 
 
 class Broadcasts:
-    """Chooses sources, at the node that wrote the objects."""
+    """Chooses the sources from which other nodes copy objects. It works on the node that wrote the
+    objects.
+    """
 
     def __init__(
         self,
@@ -142,7 +146,7 @@ class _Question:
 
 
 class SourceQuestions:
-    """Asks for sources, at a node that wants copies."""
+    """Asks other nodes for the sources of objects that this node wants to copy."""
 
     def __init__(
         self, clock: Callable[[], float], send: Send, is_dead: Callable[[bytes], bool]

@@ -17,7 +17,9 @@ Tasks lose little by waiting, because room for them becomes free whenever a task
 
 
 class Claims:
-    """Claims of gangs. A claim ends when it is withdrawn, met, or not renewed in time."""
+    """The claims of gangs on this node. A claim keeps resources free for a gang. It ends when it is
+    withdrawn, met, or not renewed in time.
+    """
 
     def __init__(self) -> None:
         self._claims: dict[bytes, tuple[float, Demand]] = {}
@@ -31,7 +33,9 @@ class Claims:
         return [demand for _, demand in self._claims.values()]
 
     def set(self, message: ClaimRoom, now: float) -> None:
-        """Keep these amounts for a gang; with empty `needs`, keep nothing for it any more."""
+        """Keep the amounts in `message.needs` free for a gang. If there are no amounts, end the
+        claim of the gang.
+        """
         if not message.needs:
             self.end(message.group)
             return

@@ -92,15 +92,17 @@ class Directories:
             self.look(writes=bool(self.trouble))
 
     def seen(self) -> str:
-        """Return in a clause what is wrong with the directories, by a reading of the last FRESH_S
-        seconds or a new reading.
+        """Return in a clause what is wrong with the directories; "" if all are usable. If the last
+        reading found nothing wrong and is less than FRESH_S seconds old, it is used again.
+        Otherwise, the directories are read again.
         """
         is_fresh = self._clock() < self._look_at - LOOK_EVERY_S + FRESH_S
         return self.trouble if is_fresh and not self.trouble else self.look()
 
     def look(self, writes: bool = False) -> str:
         """Read the directories now, and return in a clause what is wrong with them; "" if all are
-        usable. `writes`: whether a file just could not be written.
+        usable. While the directory for output is full, old output is deleted. `writes`: whether to
+        try to write a file, too, because a file could not be written before.
         """
         now = self._clock()
         self._look_at = now + LOOK_EVERY_S

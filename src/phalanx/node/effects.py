@@ -103,7 +103,7 @@ class NodeEffects:
     drain_output: Callable[[Callable[[], None]], None]
     """Calls its argument as soon as everything that workers have printed so far was passed on."""
     know_addresses: Callable[[Iterable[ViewRow]], None]
-    """Stores the addresses in the rows of other nodes."""
+    """Stores the addresses of other nodes. The addresses are in these rows."""
     sweep: Callable[[], None]
     """Deletes the files that a dead node has left on this machine."""
     look: Callable[[Meter], None] | None

@@ -130,8 +130,7 @@ class GpuShares:
         return variables | (self._of_mps(numbers[0], limits, held) if mode == BY_MPS else {})
 
     def _of_mps(self, number: int, limits: Mapping[int, int], held: Allocation) -> dict[str, str]:
-        # The daemon sees one GPU. A number would count only among the GPUs that it sees; a UUID
-        # does not.
+        # The daemon sees one GPU, which it would number 0. So the GPU is named by its UUID.
         name = self.names.get(number, "")
         if not name:
             raise OSError(f"the UUID of GPU {number} has not been read yet")

@@ -81,8 +81,8 @@ class JobMembers:
         """
         self._may_begin = may_begin
         self._waiting: list[Member | StartStep] = []
-        """Steps and members that wait because the head may have given this node up. Of such a
-        member, earlier commands have run, and the next command waits.
+        """Steps and members that wait because the head may have given this node up. The next
+        command of such a member waits.
         """
         self._clock = clock = effects.clock
         self._head = head
@@ -430,8 +430,9 @@ class JobMembers:
             self._finish(member)
 
     def _leave_run(self, member: Member) -> None:
-        """Hand the tasks that wait behind a member back to the head, because the member will not
-        end of its own accord, and report the member.
+        """Return to the head the array tasks that wait for the bundle of a member. This is done
+        when the member is made to end: then the head decides what follows it. Also report a member
+        that was not reported yet.
         """
         self._reports.stop_run(member.place, member.order.attempt)
         if member.is_quiet:

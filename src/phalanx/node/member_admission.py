@@ -51,11 +51,13 @@ class MemberAdmission:
         self.gpus = gpus or GpuShares(NoMpsDaemons())
 
     def pool(self, place: MemberId) -> BundlePool | None:
-        """Return the bundle in a place; None while the bundle is being taken away."""
+        """Return the bundle of a member; None while the bundle is being taken away."""
         return next(self._bundles.pools(place), None)
 
     def admit(self, order: StartMember, pool: BundlePool, is_quiet: bool) -> Member | Refused:
-        """Take a free place for a member, and make its files."""
+        """Give a member its bundle, and make its files. Returns the member, or the reason why it
+        cannot begin: its bundle is not free, or its files, its GPUs or the node are not in order.
+        """
         held = pool.acquire(pool.resources)
         if held is None:
             return TAKEN
@@ -89,8 +91,8 @@ class MemberAdmission:
         )
 
     def readmit(self, kept: KeptMember, begun: Collection[bytes]) -> Member | None:
-        """Take again the place of a member that an earlier process of this node began. Returns None
-        if the place is not free.
+        """Give its bundle again to a member that an earlier process of this node began. Returns the
+        member; None if the bundle is not free.
         """
         pool = self.pool(kept.place)
         held = None if pool is None else pool.acquire(pool.resources)

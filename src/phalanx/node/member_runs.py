@@ -1,8 +1,8 @@
-"""Runs of array tasks on this node: in each place, the tasks that begin next, and the ends that are
-not reported yet.
+"""Runs of array tasks on this node. The array tasks of a run use one bundle (their place), one
+after another.
 
-This module is pure. The tasks of a run are members like all others. This module keeps the tasks
-that have not begun, and the successful tasks that were not reported to the head yet.
+This module is pure. The array tasks of a run are members like all others. This module keeps those
+that have not begun, and those that have succeeded and were not reported to the head yet.
 """
 
 from __future__ import annotations

@@ -135,8 +135,8 @@ class ObjectStore:
         self.evictions = 0
         """How many copies were dropped to make room."""
         self.received_bytes = self.sent_bytes = 0
-        """The bytes that came from other nodes, plus the bytes that processes of other nodes
-        reported as fetched.
+        """The bytes of the copies that came here from other nodes, and the bytes of the copies that
+        other nodes have made of objects of this node.
         """
         self.bandwidth = Average()
         """The mean bandwidth, in bytes per second, of objects that came from other nodes."""
@@ -386,8 +386,8 @@ class ObjectStore:
                 return
             self._discard_pooled_file(spare)
             if isinstance(error, ObjectStoreFullError):
-                # As with objects written here, copies for which memory has no room go to disk at
-                # once.
+                # As with objects written here, copies for which memory has no room go to disk
+                # immediately.
                 self._begin_pull(name, size, "")
             else:
                 self._pulls.ended(name, str(error))

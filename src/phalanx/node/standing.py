@@ -40,7 +40,9 @@ class Standing:
         """The time of sending of the latest report that is known to have reached the head."""
         self._sure_until = 0.0
         self._doubt_since: float | None = None
-        """The time since which work waits because nothing is known; None if none waits."""
+        """The time since which work waits, because the head may have given this node up; None if no
+        work waits.
+        """
         self.must_ask = False
         """Whether a report must be sent immediately, because work waits for its answer."""
 

@@ -68,8 +68,8 @@ class ActorLost(msgspec.Struct, array_like=True, tag=80):
 
 
 class ActorRefused(msgspec.Struct, array_like=True, tag=81):
-    """Node to head: the node has no worker for the actor. With the code of an error, the node can
-    never run the actor. Without a code, the node may have a worker later.
+    """Node to head: the node has no worker for the actor. `code`: the code of an error if the node
+    can never run the actor; "" if the node may have a worker later.
     """
 
     actor: bytes

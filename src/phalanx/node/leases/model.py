@@ -33,8 +33,8 @@ class Asker(Protocol):
     def refused(self, demand: Demand, reason: str, code: str) -> None:
         """Handle a refusal: the demand cannot be met now.
 
-        With the `code` of an error, the demand can never be met, and its tasks fail with that
-        error.
+        `code`: if the demand can never be met, the code of the error with which its tasks fail;
+        otherwise "".
         """
         ...
 

@@ -55,8 +55,7 @@ class CallRecipe:
 
 
 class CallOptions(msgspec.Struct, frozen=True):
-    """The options that all calls of a method share. They are computed one time for all these calls.
-    """
+    """The options that all calls of a method share. They are computed one time for all these calls."""
 
     returns: int = 1
     """The number of results. Streams have a negative number; see `model.options.count_of`."""
@@ -206,13 +205,13 @@ class CallEffects(Protocol):
 
     def ended_under(self, call: PendingCall, actor: ActorClient) -> None:
         """Note that the actor's process has ended during this call. `actor.ends`: how often it has
-        ended during this call, with no other call in between.
+        ended during this call so far.
         """
         ...
 
 
 class ActorClient:
-    """An actor as a process that calls it sees it."""
+    """An actor, as seen by a process that calls it."""
 
     __slots__ = (
         "_about_of",
@@ -266,8 +265,8 @@ class ActorClient:
         self.ended_under = ""
         """The method that ran when the actor's process last ended; "" if unknown."""
         self.ends = 0
-        """The number of times in a row that the actor's process has ended while the method
-        `ended_under` ran.
+        """How often the actor's process has ended while the call of `ended_under` ran; 0 if that
+        call is unknown.
         """
         self._goes_alone = False
         """Whether the call that was sent last must run alone."""

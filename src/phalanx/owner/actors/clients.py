@@ -48,7 +48,7 @@ class ActorClients:
     # ---- news --------------------------------------------------------------------------------
 
     def updated(self, message: ActorUpdate) -> None:
-        """Handle news about an actor: its place, or the reason why it has none."""
+        """Handle news about an actor: its worker, or the reason why it has no worker."""
         client = self.known.get(message.actor)
         if client is None or message.incarnation < client.incarnation:
             return

@@ -137,8 +137,8 @@ class TaskMachine:
         self.dirty: set[int] = set()
         """The numbers of the classes with queued tasks that `pump_dirty` must look at."""
         self.resting: list[tuple[float, PendingTask]] = []
-        """The tasks that raised an error or ended their workers, each with the time of its next
-        attempt.
+        """The tasks that will be queued again, each with the time when this happens. The time is
+        infinite for a task that waits for reports about dead nodes.
         """
         self.node_deaths = NodeDeaths(self._decided)
         self._latest: tuple[ClassKey, SchedulingClass] | None = None
@@ -162,7 +162,8 @@ class TaskMachine:
         return found
 
     def forget(self, key: ClassKey) -> None:
-        """Note that no more tasks of this class will come.
+        """Note that no more tasks of this class will come. Does nothing while tasks of the class
+        are queued.
 
         When the last worker of the class has been returned, the owner and the node forget the
         class.
@@ -475,8 +476,8 @@ class TaskMachine:
         return worker
 
     def known(self, class_number: int) -> bool:
-        """Whether more tasks of a class may come. Workers that are granted to any other class are
-        returned.
+        """Whether the class with this number still exists here. Workers that are granted to any
+        other class are returned.
         """
         return class_number in self._numbered
 

@@ -50,7 +50,7 @@ class FunctionRecord:
         if mean is None:
             self.mean_s = seconds
         elif seconds > 4 * mean:
-            # A much longer run counts at once, because it limits how many tasks may be queued
+            # A much longer run counts fully, because it limits how many tasks may be queued
             # behind it.
             self.mean_s = seconds
         else:
