@@ -107,7 +107,8 @@ class BundleTable:
         return None if held is None else (held.attempt, held.pool.reservation)
 
     def give_back(self, group: GroupId, attempt: int, indexes: Iterable[int]) -> list[BundlePool]:
-        """End these bundles, and every uncommitted attempt up to this attempt.
+        """Take these bundles back from the group, together with the uncommitted bundles of all
+        attempts up to this attempt.
 
         If a later attempt has reserved the bundles, this order was late, and the reservation stays.
         Returns the bundles in which work still runs; the caller must end that work. `settle`

@@ -1,6 +1,6 @@
-"""Writes notes about crashed workers into the node's log. The first crash of a job's worker for
-some reason is noted immediately. Later crashes of the same job for the same reason are counted, and
-from time to time one line reports their number.
+"""Writes notes about crashed workers into the node's log. The first crash of a job's worker for a
+given reason is noted immediately. Later crashes of the same job for the same reason are counted,
+and from time to time one line reports their number.
 """
 
 from __future__ import annotations

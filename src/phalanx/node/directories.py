@@ -24,7 +24,9 @@ reading.
 LEAST_BYTES = 16 << 20
 """The least room in bytes. A directory with less room is full."""
 LEAST_PART = 0.02
-"""The fraction of a small file system that must be free. A directory with less room is full."""
+"""On a small file system, this fraction of it must be free instead of LEAST_BYTES. A directory with
+less room is full.
+"""
 WELL_AGAIN = 2
 """A full directory is usable again when its room is at least this multiple of the least room."""
 LOST_BYTES = 64 << 10

@@ -60,9 +60,9 @@ class NodeEvents:
     ) -> Iterator[tuple[bytes, Run]]:
         """Yield each remembered run with the process that reported it.
 
-        The node counts the reports that arrive. `before`: by process, a number of reports. Of a
-        process that is in it, only reports among the first so many are included, so that later
-        reports are left out.
+        The node numbers the reports in the order in which they arrive, from 0 on. `before`: a
+        number for each of some processes. A report of such a process is included only if it has a
+        smaller number.
         """
         first = self.received - len(self._runs)
         for number, (owner, one) in enumerate(self._runs, first):

@@ -1,4 +1,4 @@
-"""The answer to an order of the head that failed on a node with an internal error."""
+"""Answers an order of the head that a node could not carry out because of an internal error."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class ForkWatch:
         self.trouble = ""
 
     def tick(self, now: float) -> None:
-        """Ask a silent fork server for an answer; if none comes, continue it repeatedly."""
+        """Ask a silent fork server for an answer. If none comes, send it SIGCONT repeatedly."""
         if self._ask_at is not None and now >= self._ask_at:
             self._ask_at, self._silent_since = None, now
             self._rouse_at = now + SILENT_S

@@ -104,8 +104,8 @@ class NodeGroups:
         table.on(GroupKnown, self.known)
 
     def look_up(self, group: GroupId) -> None:
-        """Ask the head once for the places of a group's bundles. The answer, and every later
-        change, comes to `known`.
+        """Ask the head, one time only, on which nodes the bundles of a group are. The head answers,
+        and reports every later change, by a message that `known` handles.
         """
         if self._places.is_known(group):
             return

@@ -1,4 +1,6 @@
-"""Members of jobs on this node: commands that run in bundles and leave nothing behind."""
+"""The members of jobs on this node. The commands of a member run in its bundle, and no process of
+the member stays when the member has ended.
+"""
 
 from __future__ import annotations
 
@@ -175,7 +177,7 @@ class JobMembers:
         self._continue_run(place)
 
     def stop_run(self, message: StopRun) -> None:
-        """Return to the head the array tasks of a run that have not begun, and report the array
+        """Hand back to the head the array tasks of a run that have not begun, and report the array
         task that runs.
         """
         place = (message.group, message.index)
@@ -430,7 +432,7 @@ class JobMembers:
             self._finish(member)
 
     def _leave_run(self, member: Member) -> None:
-        """Return to the head the array tasks that wait for the bundle of a member. This is done
+        """Hand back to the head the array tasks that wait for the bundle of a member. This is done
         when the member is made to end: then the head decides what follows it. Also report a member
         that was not reported yet.
         """

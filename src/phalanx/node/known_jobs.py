@@ -49,9 +49,9 @@ class KnownJobs:
     def variables_of(self, job: bytes, key: bytes) -> dict[str, str]:
         """Return the variables of a worker of a job in this environment.
 
-        A worker in software of its own may run in a container. The container needs the driver's
-        directory before the worker can read the description of its job, so a variable names this
-        directory.
+        A worker with a software environment of its own may run in a container. The container needs
+        the driver's directory before the worker can read the description of its job, so a variable
+        names this directory.
         """
         variables, known = self.environment(key), self.get(job)
         if known is None or ENVIRONMENT not in variables:

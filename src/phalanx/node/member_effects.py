@@ -79,8 +79,8 @@ class JobFiles(Protocol):
         ...
 
     def give_packages(self, order: StartMember) -> None:
-        """Put the packages of a member, which must already be on this node, among the files of its
-        job. Raises OSError.
+        """Put the packages of a member among the files of its job. The packages must already be on
+        this node. Raises OSError.
         """
         ...
 

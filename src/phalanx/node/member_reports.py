@@ -156,7 +156,7 @@ class MemberReports:
         self._send_run(self._runs.flushed(place, self._clock()))
 
     def stop_run(self, place: MemberId, attempt: int = 0) -> None:
-        """Return to the head the array tasks in a bundle that have not begun.
+        """Hand back to the head the array tasks in a bundle that have not begun.
 
         `attempt`: the number of the attempt that runs or ends in the bundle, if the head must
         decide which attempt follows it; otherwise 0.
@@ -165,7 +165,7 @@ class MemberReports:
         self._send_run(self._runs.stopped(place, self._clock()))
 
     def due_runs(self, now: float) -> None:
-        """Send those of the delayed reports about ended tasks that are due."""
+        """If the delayed reports about array tasks that have succeeded are due, send them."""
         for news in self._runs.due(now):
             self._send_run(news)
 

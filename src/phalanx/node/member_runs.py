@@ -127,8 +127,8 @@ class MemberRuns:
             self._report_at = now + REPORT_S
 
     def flushed(self, key: MemberId, now: float) -> RunNews | None:
-        """Return the report of the ends that were collected in a place; None if none were
-        collected.
+        """Return the report of the array tasks that have succeeded in a place and were not reported
+        yet; None if there are none.
         """
         run = self._runs.get(key)
         if run is None or not run.ended:

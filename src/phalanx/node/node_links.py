@@ -123,8 +123,8 @@ class NodeLinks:
         connection.post(message)
 
     def send_to(self, where: bytes, process: bytes, message: Any) -> None:
-        """Send a message from or for a process to a node. `where` begins with the prefix of that
-        node.
+        """Send to a node a message that comes from, or is meant for, the process `process`. `where`
+        begins with the prefix of the node.
         """
         self.send(where[:PREFIX_BYTES], Via(process, encode_body([message])))
 

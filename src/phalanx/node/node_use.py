@@ -1,6 +1,6 @@
-"""Remembers how much of a node's CPUs, GPUs and memory was in use, allocated, and there in total
-over time. The page of the node shows this. The node answers the page's requests, so that the head
-need not remember these amounts for each node.
+"""Remembers, over time, how much of a node's CPUs, GPUs and memory was in use, how much was
+allocated, and how much there was in total. The page of the node shows this. The node answers the
+page's requests, so that the head need not remember these amounts for each node.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ class SpillFiles(Protocol):
     """Copies objects' files from memory to disk."""
 
     def copy(self, names: Sequence[str], copied: Copied) -> None:
-        """Begin to copy these files. Later, `copied` is called once for each, with its error or
-        with None.
+        """Begin to copy these files. Later, `copied` is called one time, with a list that has for
+        each file its error or None.
         """
         ...
 

@@ -94,7 +94,7 @@ class Transfers(Protocol):
 
     def pull(self, name: str, size: int, nodes: Sequence[bytes], on_disk: bool, spare: str) -> None:
         """Copy an object to this node: into memory or, with `on_disk`, onto the disk.
-        `ObjectStore.pulled` follows.
+        `ObjectStore.pulled` is called later.
 
         `spare`: a pooled file that may be overwritten.
         """

@@ -107,7 +107,7 @@ class OtherNodes:
 
     def _cut(self, prefix: bytes, reason: str, is_dead: bool = False) -> None:
         """Forget everything that this node had from another node, or had lent to that node.
-        `is_dead`: whether the head has declared that node dead, and not only the connection was
+        `is_dead`: whether the head has declared that node dead. If not, only the connection was
         lost.
         """
         self._links.cut(prefix)

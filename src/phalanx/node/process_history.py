@@ -44,7 +44,7 @@ class ProcessHistory:
         )
 
     def ended(self, process: bytes, how: str, reason: str) -> None:
-        """Note the end of a process. A process that never introduced itself is ignored."""
+        """Note that a process has ended. A process that never introduced itself is ignored."""
         record = self._living.pop(process, None)
         if record is None:
             return

@@ -52,8 +52,9 @@ class QueueShares:
         """Whether the queue `other` must return a lease with the amounts `gives` for a `request` of
         `queue`.
 
-        It must if `queue` holds nothing. It also must if the share by weight of `other` without the
-        lease is still not below the share of `queue` with the request.
+        It must if `queue` holds nothing. Otherwise, the shares are compared, divided by the weights
+        as in `of`: it must if its share without the lease is still not below the share of `queue`
+        with the request.
         """
         mine, theirs = self._held.get(queue, EMPTY), self._held.get(other, EMPTY)
         if not mine:

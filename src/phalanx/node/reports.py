@@ -27,7 +27,7 @@ from phalanx.protocol.report_messages import REPORT_EVERY_S, NodeReport
 from phalanx.scheduler.devices.sets import ResourceSet
 
 AT_MOST_EVERY_S = 0.1
-"""The least time, in seconds, between two reports, if ticks send them."""
+"""The least time, in seconds, between two reports that ticks send."""
 STORE = "object_store_memory"
 """The resource that represents the object store."""
 

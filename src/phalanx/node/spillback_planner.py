@@ -13,7 +13,7 @@ from phalanx.protocol.cluster_messages import View, ViewRow
 from phalanx.protocol.requests.view import GetViewChanges, ViewChanges
 
 VIEW_AT_MOST_EVERY_S = 0.1
-"""The least time, in seconds, between two requests for the view, if ticks send them."""
+"""The least time, in seconds, between two requests for the view that ticks send."""
 VIEW_OLD_AFTER_S = 0.5
 """The greatest age, in seconds, of a view that plans use. An older view is used only while the head
 cannot be asked for a newer one.

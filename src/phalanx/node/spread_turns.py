@@ -1,5 +1,5 @@
-"""The strategy SPREAD for one demand: the nodes take turns, and a node keeps its turns over the
-plans.
+"""The strategy SPREAD for one demand: the nodes take turns, and a node keeps its turns from one
+plan to the next.
 
 Each plan makes all requests again. Without kept turns, a node that starts workers fast would get a
 new turn in each plan, and the tasks would gather there while slower nodes still start their
@@ -26,7 +26,7 @@ class SpreadTurns:
         self._given: dict[str, int] = {}
 
     def begin(self, missing: Mapping[str, int]) -> None:
-        """Begin a plan. `missing`: how many of the requested workers each node has not granted."""
+        """Begin a plan. `missing`: how many requested workers each node has not granted yet."""
         self._kept = {node: min(n, missing.get(node, 0)) for node, n in self._given.items()}
         self._given = {}
 

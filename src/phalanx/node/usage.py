@@ -105,8 +105,8 @@ class MemberUsage:
         self._pids[process] = pid
 
     def exited(self, process: bytes, cpu_s: float, memory: float) -> None:
-        """Count the end of a process. `cpu_s` and `memory`: the kernel's values of its CPU seconds
-        and its largest memory.
+        """Note that a process has ended, and count what it has used. `cpu_s` and `memory`: the
+        kernel's values of its CPU seconds and its largest memory.
         """
         self._pids.pop(process, None)
         self._ended_s += max(cpu_s, self._seen_s.pop(process, 0.0))

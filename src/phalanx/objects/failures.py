@@ -137,8 +137,8 @@ def _alone(error: BaseException) -> Iterator[None]:
 
 
 class _Chain:
-    """A pickled exception, and the pickled exceptions from which it was raised. Who unpickles the
-    chain gets the first exception, with the others as its causes.
+    """A pickled exception, and the pickled exceptions from which it was raised. Unpickled, it is
+    the first exception, with the others as its causes.
     """
 
     def __init__(self, links: list[bytes]) -> None:

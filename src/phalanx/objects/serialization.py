@@ -34,8 +34,8 @@ _PLAIN = frozenset({int, float, bool, type(None)})
 _SMALL_TEXT = 1024
 _LARGE_INT = 1 << 256
 _APART_BYTES = 1 << 16
-"""The size in bytes from which a `bytes` object becomes a buffer of its own, as arrays do. Pickle
-would copy it several times.
+"""A `bytes` object of at least this size, in bytes, becomes a buffer of its own, as arrays do. In
+the pickle, it would be copied several times.
 """
 _MAIN = b"__main__"
 
@@ -49,8 +49,8 @@ _knows_arrow = False
 
 
 CallArguments = tuple[Any, ...] | bytes
-"""The arguments of a call among other calls: plain positional arguments that are not pickled yet,
-or the pickle of (args, kwargs).
+"""The arguments of one call of a burst: plain positional arguments that are not pickled yet, or the
+pickle of (args, kwargs).
 """
 
 

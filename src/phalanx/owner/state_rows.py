@@ -111,8 +111,8 @@ class StateRows:
         return {**finished_task_row(self._me, run), "call_site": sites.get(run.number)}
 
     def _sites(self) -> dict[int, str]:
-        """Return, by task number, where in the program the tasks were called whose results are
-        still referenced.
+        """Return where in the program each task was called, by task number. Only tasks whose
+        results are still referenced are included.
         """
         if not self.has_call_sites:
             return {}

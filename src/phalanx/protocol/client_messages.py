@@ -1,10 +1,10 @@
 """Messages between a client, which has no node, and its driver on the cluster.
 
-The client makes everything that a driver makes before it owns the work: pickled functions, packed
-arguments, options, and the numbers of tasks and objects. The driver then owns the work. Pickles
-pass through the driver as bytes. The *name* of an object is the id of its owner and its number, as
-in all messages. The client numbers its tasks and objects itself, from FIRST_NUMBER on, as if they
-were made in the driver's process.
+The client does the first part of a driver's work: it pickles functions and arguments, and chooses
+the options and the numbers of tasks and objects. The driver then owns the work. Pickles pass
+through the driver as bytes. The *name* of an object is the id of its owner and its number, as in
+all messages. The client numbers its tasks and objects itself, from FIRST_NUMBER on, as if they were
+made in the driver's process.
 
 The messages travel in a `resumable` stream. `Greeting` and `Welcome` come before the stream, in
 frames of their own, whenever a connection begins.
@@ -276,7 +276,9 @@ class Leave(msgspec.Struct, array_like=True, tag=28):
 
 
 class Pin(msgspec.Struct, array_like=True, tag=29):
-    """Keep an object for ever, because the client has pickled its reference by hand."""
+    """Keep an object for ever, because the client's program has pickled a reference to it itself,
+    so that nobody can know who has the reference.
+    """
 
     ref: Name
 

@@ -64,7 +64,7 @@ class Demands:
         return demand
 
     def made(self, demand: Demand) -> None:
-        """Count a worker that was found for a demand as granted to the demand's class."""
+        """Note that a worker was found for a demand. It counts as granted to the demand's class."""
         self._made[demand.key] = self._made.get(demand.key, 0) + 1
 
     def granted_elsewhere(self, owner: bytes, scheduling_class: int) -> None:

@@ -35,17 +35,19 @@ class WorkerEffects(Protocol):
     """Starts and ends worker processes for the machine."""
 
     def start_worker(self, worker: WorkerRecord) -> None:
-        """Fork a process with this record's id. `worker_ready` follows."""
+        """Fork a process with this record's id. `LeaseMachine.worker_ready` is called later."""
         ...
 
     def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """End the process: with `force` immediately, otherwise after its work. `worker_gone`
-        follows.
+        """End the process: with `force` immediately, otherwise after its work.
+        `LeaseMachine.worker_gone` is called later.
         """
         ...
 
     def warn_worker(self, worker: WorkerRecord) -> None:
-        """Ask the process by SIGTERM to end, because it is preempted. `worker_gone` follows."""
+        """Ask the process by SIGTERM to end, because it is preempted. `LeaseMachine.worker_gone` is
+        called later.
+        """
         ...
 
 

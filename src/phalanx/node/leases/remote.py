@@ -123,7 +123,7 @@ class BorrowedLeases:
     # ---- what this node's owners say ---------------------------------------------------------
 
     def returned(self, owner: bytes, message: LeaseReturned) -> None:
-        """Return a borrowed lease on behalf of its owner."""
+        """Give a borrowed lease back to its node, on behalf of its owner."""
         entry = self._borrowed.get(message.lease)
         if entry is not None:
             node, granted, _ = entry

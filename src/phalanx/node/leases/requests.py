@@ -40,7 +40,7 @@ class Borrowed(Protocol):
     """The leases that this node's owners hold on other nodes."""
 
     def returned(self, owner: bytes, message: LeaseReturned) -> None:
-        """Return a lease on behalf of its owner."""
+        """Give a lease back to its node, on behalf of its owner."""
         ...
 
     def kill(self, owner: bytes, message: KillWorker) -> None:

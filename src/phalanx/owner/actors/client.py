@@ -55,7 +55,7 @@ class CallRecipe:
 
 
 class CallOptions(msgspec.Struct, frozen=True):
-    """The options that all calls of a method share. They are computed one time for all these calls."""
+    """The options that all calls of a method share. They are computed once, not for each call."""
 
     returns: int = 1
     """The number of results. Streams have a negative number; see `model.options.count_of`."""

@@ -138,6 +138,8 @@ class ActorClients:
 
 
 def _interrupt(client: ActorClient, reason: str) -> None:
-    """Interrupt the unanswered calls. It is unknown which of them have run."""
+    """Fail the unanswered calls of an actor or queue them again, because it is unknown which of
+    them have run.
+    """
     client.state, client.reason = RESTARTING, reason
     client.interrupted()

@@ -81,8 +81,8 @@ class Lending:
         return list(self._uncertain)
 
     def declare(self, borrower: bytes, counts: Iterable[tuple[int, int]]) -> None:
-        """Handle a borrower's declaration of all objects that it holds after its connection ended.
-        `counts` has pairs (object, registrations).
+        """Handle the declaration of all objects that a borrower still holds, after the connection
+        to the borrower had ended. `counts` has pairs (object, registrations).
         """
         before = self._declared.pop(borrower, {})
         declared = {n: count for n, count in counts if self.add(n, borrower, count)}

@@ -45,7 +45,7 @@ from phalanx.owner.work import PendingWork, Recipe
 from phalanx.protocol.messages import Payload, Value
 
 RECORD_BYTES = 1024
-"""The bytes that a remembered task counts for its record and links, in addition to its
+"""The bytes that are counted for the record and the links of a remembered task, in addition to its
 arguments.
 """
 

@@ -46,7 +46,9 @@ class _Run:
 
 
 class RemadeStream:
-    """Takes the items of a generator that runs again, and keeps only the lost ones."""
+    """Receives the items of a generator that runs again. Items that were lost get their values
+    back; the other items are dropped.
+    """
 
     def __init__(self, record: Remembered, first: int) -> None:
         self._record = record

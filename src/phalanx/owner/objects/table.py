@@ -155,7 +155,8 @@ class ObjectTable:
 
     def complete_all(self, refs: list[ObjectRef[Any]], values: list[bytes]) -> None:
         """Set the values of objects of this process that are plain pickles, and notify their
-        waiters. If successive objects have the same waiter, it is notified once, with their number.
+        waiters. If successive objects have the same waiter, the waiter is notified once, with the
+        number of these objects.
         """
         shared: Any = None
         count = 0

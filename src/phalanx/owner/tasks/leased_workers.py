@@ -87,7 +87,7 @@ class LeasedWorkers:
         return worker
 
     def give_back(self, worker: LeasedWorker, reusable: bool) -> None:
-        """Return a worker that the owner no longer needs."""
+        """Give back a worker that the owner no longer needs."""
         if worker.connection is not None:
             self._forget(worker)
             self._outbox.post(worker.connection, Unlease())

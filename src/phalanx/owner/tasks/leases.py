@@ -65,12 +65,12 @@ SLOW_HEAD_S = 0.02
 WORTH_A_WORKER_S = 0.001
 """The seconds of queued work for which one more worker is requested."""
 FEW = 8
-"""A number of tasks. A worker with so many tasks does not run out of work soon, and a message to a
-worker is worth its cost if it carries so many tasks.
+"""A worker with at least this number of tasks does not run out of work soon. A message with at
+least this number of tasks is worth its cost.
 """
 ASK_AFTER = 64
-"""The number of new tasks of a class without workers after which workers are requested again; a
-power of two.
+"""While a class has no workers, workers are requested again each time when its queue has grown to a
+multiple of this number of tasks. The number is a power of two.
 """
 FEWER_MATTER_FROM = 16
 """If at least this number of workers was requested, the node is told when half of them are no
@@ -100,7 +100,7 @@ class Effects(Protocol):
         ...
 
     def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
-        """Return a worker to the node."""
+        """Give a worker back to the node."""
         ...
 
     def fail(self, task: PendingTask, kind: str, reason: str) -> None:
@@ -111,7 +111,7 @@ class Effects(Protocol):
         ...
 
     def attempt_lost(self, task: PendingTask) -> None:
-        """Note an attempt during which the worker died. The task will be retried."""
+        """Note that the worker died during an attempt of the task. The task will be retried."""
         ...
 
     def requeued(self, task: PendingTask, reason: str) -> None:
@@ -517,7 +517,9 @@ class TaskMachine:
         return []
 
     def lease_due(self, lease: int) -> None:
-        """Return a worker soon, because others wait for its resources."""
+        """Give a worker back as soon as its running task has ended, because others wait for its
+        resources.
+        """
         worker = self.by_lease.get(lease)
         if worker is None:
             return
@@ -575,9 +577,9 @@ class TaskMachine:
         """Retry or fail the tasks of a worker whose process has ended, after all its results have
         come.
 
-        The first task in the worker's pipeline counts as the cause of the worker's end, because it
-        was probably running; unless the end has another cause, it uses up a retry. The other tasks
-        had not started, and are queued again.
+        The first task in the worker's pipeline was probably running, so it counts as the cause of
+        the end and uses up a retry. It uses up none if the end certainly has another cause (`kind`
+        is lost or preempted). The other tasks had not started, and are queued again.
         """
         self._forget(worker)
         tasks = worker.inflight.take_all()
@@ -619,7 +621,9 @@ class TaskMachine:
             self._effects.fail(head, kind, reason)
 
     def tick(self, now: float) -> None:
-        """Return idle workers, recall tasks behind slow ones, and retry tasks that have rested."""
+        """Give idle workers back, recall tasks that wait behind slow tasks, and retry tasks that
+        have rested.
+        """
         self._now = now
         if self.resting:
             self._wake_rested(now)

@@ -283,7 +283,7 @@ class Submission:
         self.workers.want(scheduling_class, count)
 
     def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
-        """Return a worker to the node."""
+        """Give a worker back to the node."""
         self.workers.give_back(worker, reusable)
 
     def fail(self, task: PendingTask, kind: str, reason: str) -> None:
@@ -477,7 +477,7 @@ class Submission:
     # ---- time and ends -----------------------------------------------------------------------
 
     def tick(self, now: float) -> bool:
-        """Return idle leases, and end tasks whose deadline has passed. Returns whether the next
+        """Give idle leases back, and end tasks whose deadline has passed. Returns whether the next
         tick is due soon.
         """
         self.machine.tick(now)

@@ -14,7 +14,7 @@ from phalanx.protocol.messages import Cancel
 from phalanx.protocol.node_messages import KillWorker
 
 KILL_GRACE_S = 1.0
-"""Seconds from the request to a task to stop until its worker is ended."""
+"""Seconds from the time when a task is asked to stop until its worker is ended."""
 
 
 class Timeouts:
