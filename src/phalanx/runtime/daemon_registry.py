@@ -52,11 +52,11 @@ def register(session: Session, daemon: Announcement) -> None:
 
 
 def registered() -> list[Registered]:
-    """Return the living daemons of this machine, latest first. Files of dead daemons are
-    deleted.
+    """Return the living daemons of this machine, latest first. Files of dead daemons are deleted,
+    and those of earlier nodes in a process that has restarted as another node.
     """
     place, host, boot = _place(), os.uname().nodename, _boot()
-    found: list[tuple[int, Registered]] = []
+    found: list[tuple[int, str, Registered]] = []
     with contextlib.suppress(OSError):
         for name in os.listdir(place):
             path = os.path.join(place, name)
@@ -70,11 +70,16 @@ def registered() -> list[Registered]:
             except (OSError, msgspec.MsgspecError):
                 continue
             if one.boot == boot and started_at(one.daemon.pid) == one.daemon.started:
-                found.append((-seen.st_mtime_ns, one))
+                found.append((-seen.st_mtime_ns, path, one))
             elif one.host == host:
                 with contextlib.suppress(OSError):
                     os.unlink(path)
-    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
+    latest: dict[int, Registered] = {}
+    for _, path, one in sorted(found, key=lambda each: each[0]):
+        if latest.setdefault(one.daemon.pid, one) is not one:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+    return list(latest.values())
 
 
 def _place() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from system.cli.conftest import COMMAND, PATIENCE_S
 from tests.polling import eventually
 from tests.ports import own_address
 
@@ -33,6 +34,33 @@ def test_jobs_go_on_when_the_nodes_of_a_machine_are_restarted(machine, host):
     open(go, "w").close()
     eventually(lambda: machine.jobs()["waits"]["state"] == "Failed")
     assert machine.done("logs", "waits") == "begins\nends\n"
+    assert machine.done("run", "--", "echo", "new") == "new\n"
+
+
+def test_restarts_in_a_row_each_say_the_new_id_and_keep_the_jobs(machine):
+    machine.start_head("--num-cpus", "2")
+    go = os.path.join(machine.home, "go")
+    waits = f"until [ -e {go} ]; do sleep 0.1; done"
+    machine.done("run", "--detach", "--name", "waits", "--", "sh", "-c", waits)
+    eventually(lambda: machine.jobs()["waits"]["state"] == "Running")
+    for _ in range(4):
+        before = node_of(machine)
+        said = machine.done("restart")
+        after = node_of(machine)
+        assert said == f"Node {before.node_id[:12]} goes on as node {after.node_id[:12]}.\n"
+        assert after.pid == before.pid
+    open(go, "w").close()
+    eventually(lambda: machine.jobs()["waits"]["state"] == "Completed")
+
+
+def test_a_restart_that_is_asked_for_during_another_one_ends_nothing(machine):
+    machine.start_head()
+    pid = node_of(machine).pid
+    several = [machine.begin(COMMAND, "restart") for _ in range(4)]
+    for one in several:
+        out, err = one.communicate(timeout=PATIENCE_S)
+        assert one.returncode == 0, out + err
+    assert node_of(machine).pid == pid
     assert machine.done("run", "--", "echo", "new") == "new\n"
 
 

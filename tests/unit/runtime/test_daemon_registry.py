@@ -81,3 +81,12 @@ def test_a_home_that_cannot_be_written_to_hinders_nobody(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "file"))
     register(session(), daemon())
     assert registered() == []
+
+
+def test_a_process_that_restarted_is_found_only_as_its_latest_node(home):
+    for number, name in enumerate("ab"):
+        register(session(name), daemon(kind="node", node_id=name))
+        os.utime(home / f"{name}.json", ns=(number, number))
+    (one,) = registered()
+    assert one.daemon.node_id == "b"
+    assert [path.name for path in home.iterdir()] == ["b.json"]

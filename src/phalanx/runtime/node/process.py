@@ -52,8 +52,12 @@ def main() -> NoReturn:
         for fd in (driver_fd, config.ready_fd, config.parent_fd, own_end):
             if fd >= 0:
                 os.close(fd)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # see `come_back`
         LOG.become("fork server")
         fork_server.run(server_end, config.session, config.preload, lifeline)
+    if config.member is not None and config.member.comes_back:
+        # A handler, because what this process starts would inherit that the signal is ignored.
+        signal.signal(signal.SIGHUP, lambda *_: None)
     server_end.close()
     name_process(NODE)
     keep_descendants()  # if the fork server is killed, its children become children of this process
@@ -164,6 +168,8 @@ def come_back(config: NodeConfig, *, goes_on: bool) -> NoReturn:
         session = sessions.create(root, has_users=bool(config.launch))
         if config.keeps_commands:
             os.mkdir(session.kept, 0o700)
+    # Another restart can be asked for before the next process handles SIGHUP, which would end it.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     assert __spec__ is not None
     exec_again(__spec__.name, as_another(config, session), ["-1"], config.parent_fd)
 
