@@ -116,12 +116,13 @@ def run(
         ),
     ] = None,
     requeue: Annotated[
-        str | None,
+        list[str] | None,
         Option(
             rich_help_panel=panels.FAILURES,
             help="Reasons to queue the job again, separated by commas: timeout (the job "
             "reached its time limit) or exit codes of members, such as timeout,75. A job that "
-            "is preempted or loses a node is queued again even without this option.",
+            "is preempted or loses a node is queued again even without this option. May be "
+            "repeated.",
         ),
     ] = None,
     requeue_max: Annotated[
@@ -151,13 +152,13 @@ def run(
         ),
     ] = None,
     after: Annotated[
-        str | None,
+        list[str] | None,
         Option(
             rich_help_panel=panels.DEPENDENCIES,
             help="Jobs for which this job waits: afterok:prep:load (until the jobs prep and "
             "load have succeeded), afterany:prep (until prep has ended), after:prep+10 (until "
-            "10 minutes after the start of prep) or singleton (until no earlier job of this "
-            "job's name remains).",
+            "10 minutes after the start of prep) or singleton (until all earlier jobs with this "
+            "job's name have ended). May be repeated: all must be met.",
         ),
     ] = None,
     array: Annotated[
@@ -186,13 +187,13 @@ def run(
         ),
     ] = None,
     licenses: Annotated[
-        str | None,
+        list[str] | None,
         Option(
             "--licenses",
             "-L",
             rich_help_panel=panels.RESOURCES,
             help="Licenses that the job holds while it runs, such as matlab:2,ansys (two licenses "
-            "of matlab and one of ansys).",
+            "of matlab and one of ansys). May be repeated.",
         ),
     ] = None,
     grace: Annotated[
@@ -310,13 +311,13 @@ def run(
             begin=begin,
             deadline=deadline,
             signal=signal,
-            requeue=_requeue(requeue, requeue_max, no_requeue),
+            requeue=_requeue(_together(requeue), requeue_max, no_requeue),
             movable=movable,
-            after=after,
+            after=_together(after),
             array=array,
             hold=hold,
             reservation=reservation,
-            licenses=licenses,
+            licenses=_together(licenses),
             grace_s=grace,
             time_limit_s=time_limit,
         )
@@ -381,6 +382,11 @@ def _uploaded(address: str | None, spec: JobSpec, runtime_env: Mapping[str, Any]
         )
     except ValueError as error:
         fail(str(error), USAGE)
+
+
+def _together(given: list[str] | None) -> str | None:
+    """Return the values of an option that may be repeated as one list."""
+    return ",".join(given) if given else None
 
 
 def _requeue(also: str | None, most: int, is_never: bool) -> dict[str, object] | None:

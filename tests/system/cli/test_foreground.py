@@ -203,3 +203,13 @@ def test_submit_that_waits_says_it_too(cluster, tmp_path):
     last = ended.stderr.splitlines()[-1]
     assert last.startswith("job spoils is Failed: ")
     assert last.endswith("a-0: exit code 7")
+
+
+def test_repeated_dependencies_must_all_be_met(running):
+    running.done("run", "--detach", "--hold", "--name", "first", "--", "true")
+    running.done("run", "--detach", "--hold", "--name", "other", "--", "true")
+    needs = ("--after", "afterok:first", "--after", "afterany:other")
+    running.done("run", "--detach", "--name", "last", *needs, "--", "true")
+    row = running.jobs()["last"]
+    assert row["after"] == "afterok:default/first,afterany:default/other"
+    running.done("cancel", "first", "other", "last")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from system.cli.conftest import COMMAND, PATIENCE_S
+from tests.system.cli.conftest import COMMAND, PATIENCE_S
 from tests.polling import eventually
 from tests.ports import own_address
 
