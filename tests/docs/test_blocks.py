@@ -1,11 +1,14 @@
 """Blocks in pages keep their lines: programs parse, and each line of commands begins with one.
 
+Calls of `phalanx` use keywords that exist.
+
 A page that is filled anew as if its blocks were paragraphs would join commands with comments.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import shlex
 import textwrap
@@ -13,6 +16,8 @@ from collections.abc import Iterator
 
 import pytest
 from tests.docs.programs import ROOT
+
+import phalanx
 
 FOLDERS = ("docs", "src", "tools", "examples", "findings", "research", "benchmarks")
 PAGES = sorted(
@@ -71,17 +76,36 @@ def commands_in(body: str) -> Iterator[list[str]]:
     assert not command, f"a quotation has no end: {command}"
 
 
+def unknown_keywords(tree: ast.AST) -> list[str]:
+    """Return the keywords in calls of `phalanx.NAME(...)` that the function does not take."""
+    faults = []
+    for call in ast.walk(tree):
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+            continue
+        if not (isinstance(call.func.value, ast.Name) and call.func.value.id == "phalanx"):
+            continue
+        taken = inspect.signature(getattr(phalanx, call.func.attr)).parameters
+        if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken.values()):
+            continue
+        names = [one.arg for one in call.keywords if one.arg]
+        faults += [f"phalanx.{call.func.attr}({n}=...)" for n in names if n not in taken]
+    return faults
+
+
 def faults_in(text: str) -> list[str]:
     """Return what is wrong in the blocks of a page: programs that do not parse, lines that were
     joined, and commands whose first word is unknown.
     """
     faults = []
     for kind, body in blocks_of(text):
-        if kind == "python":
+        if kind in ("python", "py"):
+            flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
             try:
-                compile(body, "page", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+                tree = compile(body, "page", "exec", flags)
             except SyntaxError as error:
                 faults.append(f"{error}: {body}")
+            else:
+                faults += unknown_keywords(tree)
         elif kind in ("", "sh", "bash", "console"):
             faults += [line for line in body.splitlines() if JOINED.search(line)]
             if is_of_commands(kind, body):
@@ -107,7 +131,8 @@ def test_the_blocks_of_a_page_keep_their_lines(page: str) -> None:
         "--from run.journal    # later\n```\n",
         "```console\n$ make setup     # makes .venv make test     # all quick tests\n```\n",
         "```python\ndef step(self, batch): gradients = batch reduce(gradients,\n    1)\n```\n",
+        "```py\njob = phalanx.Job('python train.py', gpus=1)\n```\n",
     ],
 )
-def test_a_block_that_was_filled_anew_is_found(block: str) -> None:
+def test_a_faulty_block_is_found(block: str) -> None:
     assert faults_in(block)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.system.cli.conftest import COMMAND, PATIENCE_S
 from tests.polling import eventually
 from tests.ports import own_address
+from tests.system.cli.conftest import COMMAND, PATIENCE_S
 
 
 def node_of(machine):
