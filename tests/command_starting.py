@@ -22,8 +22,8 @@ class Started(NamedTuple):
     shield: Shield
 
     def wait(self) -> int:
-        """Wait for the command to end. Returns its exit code, or its signal as a negative
-        number.
+        """Wait until the command has ended. Returns its exit code, or the signal that ended it as a
+        negative number.
         """
         os.waitpid(self.shield.pid, 0)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
@@ -31,7 +31,9 @@ class Started(NamedTuple):
 
 @contextlib.contextmanager
 def subreaper() -> Iterator[None]:
-    """Make this process the parent of orphans while the block runs, as a fork server is."""
+    """Make this process the subreaper of its descendants while the block runs, as a fork server is:
+    their orphans become its children.
+    """
     keep_descendants()
     try:
         yield
@@ -50,10 +52,11 @@ def start_command(
     lifeline: int | None = None,
     exit_file: str = "",
 ) -> Started:
-    """Start a command. It ends with the calling process, or when the given lifeline ends.
+    """Start a command, which ends when the calling process ends, or when `lifeline` closes if that
+    is given.
 
-    `entrance`: the descriptor of which the command gets a copy. `exit_file`: the exit file if the
-    command is a kept one.
+    `entrance`: a descriptor of which the command gets a copy. `exit_file`: the path of the exit
+    file if the command is a kept one.
     """
 
     def copied() -> int:
@@ -74,7 +77,7 @@ def new_start(lifeline: int | None = None) -> CommandStart:
 
 
 def own_lifeline() -> int:
-    """A lifeline that ends with this process."""
+    """Return the reading end of a pipe that closes when this process ends."""
     if not _own:
         _own.extend(os.pipe())
     return _own[0]

@@ -22,8 +22,8 @@ def children_named(parent: int, name: bytes) -> list[int]:
 
 
 def fork_server_of(node: int) -> int:
-    """Return the pid of the fork server once there is one: an earlier one may just have been
-    killed.
+    """Wait until the node has a fork server; return its pid. There is none for a moment if the last
+    one was just killed.
     """
     return _the_only(node, FORK_SERVER)
 

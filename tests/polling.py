@@ -1,5 +1,5 @@
-"""Waiting for changes in other processes of which no event tells: the condition is checked again
-and again up to a time limit, never after a fixed sleep.
+"""Waiting for changes in other processes that send no event: the condition is checked again and
+again up to a time limit, never after a fixed sleep.
 """
 
 from __future__ import annotations

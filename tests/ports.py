@@ -1,4 +1,4 @@
-"""Ports for servers that tests start by number, where a server cannot take one from the kernel."""
+"""Ports for servers that tests start on a given port because they cannot use port 0."""
 
 from __future__ import annotations
 

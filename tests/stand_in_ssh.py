@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A stand-in for `ssh` and `scp`, for tests: it takes their arguments, and runs the command on this
-machine, with a home directory that belongs to the host alone.
+machine, with a separate home directory for each host.
 
 Tests put links called `ssh` and `scp` to this file into a directory that is first in the PATH. The
 directory in STAND_IN_HOSTS has a home for each host that can be reached; any other host is refused,

@@ -1,9 +1,9 @@
-"""Programs that are forked from one warm parent, instead of started by a fresh interpreter.
+"""Forks programs from one warm parent, instead of starting each with a new interpreter.
 
 Half a second of the start of every daemon and every command goes into importing modules, and tests
-start hundreds of them. The parent has imported the modules already. A program that it forks differs
-from one that was started afresh in nothing else. `pytest --cold` starts everything as a user does;
-`make test-slow` runs so.
+start hundreds of them. The parent has imported the modules already. A program that it forks does
+not differ in anything else from one that a new interpreter runs. `pytest --cold` starts everything
+as a user does; `make test-slow` does the same.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PRELOADED = (
     "runpy",
 )
 STARTERS = ("phalanx.runtime.daemons.starting", "phalanx.runtime.driver.own_node")
-"""The modules whose processes come from the parent."""
+"""The modules whose new processes are forked from the parent."""
 _PARENT = "PHALANX_TESTS_WARM_PARENT"
 """The environment variable that holds the path of the parent's socket, for programs that run in a
 test.
@@ -70,7 +70,8 @@ _STATUS = struct.Struct("i")
 class WarmPopen(subprocess.Popen[Any]):
     """`subprocess.Popen` for `[sys.executable, "-m" or "-c", ...]`: the parent forks the process.
 
-    Anything else is started cold, and so is what changes a setting of the interpreter.
+    Any other program is started without the parent, and so is one for which a setting of the
+    interpreter is changed.
     """
 
     _parent: socket.socket | None = None
@@ -187,7 +188,9 @@ def forget_ended_parent() -> bool:
 
 @contextlib.contextmanager
 def warm_starts() -> Iterator[None]:
-    """Have `STARTERS` start their processes from a parent, which the first of them makes."""
+    """Let `STARTERS` fork their processes from a parent, which is started with the first of
+    them.
+    """
     _use(WarmPopen)
     try:
         yield
@@ -199,7 +202,7 @@ def warm_starts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def cold_starts() -> Iterator[None]:
-    """Have everything started by a fresh interpreter, for tests that look at the processes."""
+    """Let everything be started by a new interpreter, for tests that look at the processes."""
     before = popen_in_use()
     _use(subprocess.Popen)
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def build_wheel(directory: Path, name: str, text: str, version: str = "1.0") -> None:
-    """Write a wheel of a module `name`, whose TEXT is this text."""
+    """Write a wheel of a module `name`, whose constant TEXT is `text`."""
     info = f"{name}-{version}.dist-info"
     directory.mkdir(exist_ok=True)
     with zipfile.ZipFile(directory / f"{name}-{version}-py3-none-any.whl", "w") as file:

@@ -1,4 +1,6 @@
-"""Serve a page of a made-up cluster over a socket, with a browser that can connect to it alone."""
+"""Fixtures that serve the page of a made-up cluster over a socket, and a browser that can connect
+to this server only.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,13 @@ PATIENCE_S = 600.0
 although data is missing. A busy machine may need minutes for work that otherwise takes a second.
 """
 MOMENT = 100.0
-"""The time by which codes and sessions end, which stands still: a code is valid for a minute."""
+"""The time of the server, by which login codes and sessions expire. It stands still, because a code
+is valid for a minute only.
+"""
 
 
 class Served:
-    """Serves the page of the cluster in a thread."""
+    """Serves the page of a made-up cluster in a thread."""
 
     def __init__(self, head):
         self.head = head
@@ -57,11 +61,10 @@ class Served:
         await watching
 
     def link(self):
-        """The address that the command would print."""
+        """Return the address that the command `dashboard` would print."""
         return f"{self.base}/login#code={make_code(SECRET, MOMENT)}"
 
     def close(self):
-        """End the server and its thread."""
         self._server.should_exit = True
         self._thread.join()
         self._listener.close()
@@ -113,7 +116,6 @@ class Visitor:
             route.abort()
 
     def close(self):
-        """Close it."""
         self._context.close()
 
 

@@ -1,4 +1,4 @@
-"""A made-up cluster like those of users: machines of eight GPUs, teams, and jobs that wait for
+"""A made-up cluster as users have them: machines with eight GPUs, teams, and jobs that wait for
 different reasons.
 """
 
@@ -39,7 +39,7 @@ REASONS = (
 
 
 class DrawnHead(Head):
-    """The answers of the head of the drawn cluster."""
+    """Answers requests in place of the head of the made-up cluster."""
 
     def __init__(self, machines: int = MACHINES, seed: int = 7) -> None:
         super().__init__()
@@ -221,7 +221,6 @@ class DrawnHead(Head):
         ]
 
     def ask(self, request: Any) -> Any:
-        """See `watch.Ask`."""
         match request:
             case ShowPlan():
                 return self._plan()
@@ -278,7 +277,7 @@ class DrawnHead(Head):
         return found
 
     def _node_use(self, node_id: str, span_s: float) -> NodeUse:
-        """Return the use of a machine, and its processes: the members of its gangs, and a few
+        """Return what a machine uses, and its processes: the members of the gangs there, and a few
         workers.
         """
         rng = random.Random(node_id)

@@ -1,4 +1,6 @@
-"""Drawn tasks: a program that loads, trains and evaluates on the workers of a few machines."""
+"""Made-up tasks: those of a program that loads, trains and evaluates on the workers of a few
+machines.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ WORKERS = 4
 
 
 def drawn_tasks(nodes: list[str], seed: int = 5) -> list[dict[str, Any]]:
-    """The tasks of the last minute on the first machines, as rows."""
+    """Return the rows of the tasks that ran on the first of these machines in the last minute."""
     rng = random.Random(seed)
     rows: list[dict[str, Any]] = []
     for at, node in enumerate(nodes):

@@ -1,4 +1,4 @@
-"""The page in a real browser: text of users is never executed, everybody can read the page, and it
+"""The page in a real browser: texts of users are never executed, the page is accessible, and it
 updates itself.
 """
 
@@ -19,7 +19,7 @@ SHOWN = """() => {
   const main = document.querySelector("main");
   return document.querySelector("h1") && main.dataset.live && main.dataset.live !== "wait";
 }"""
-"""Whether a page has its data, and does not wait for the cluster's answers."""
+"""Whether a page shows its data, and no longer waits for answers of the cluster."""
 MEETING = """() => [...document.querySelectorAll("svg.curves, .ticks svg")].flatMap((axis) => {
   const texts = [...axis.querySelectorAll("text")]
     .map((one) => [one.textContent, one.getBoundingClientRect()])

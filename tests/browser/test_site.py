@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 MOST_BYTES = 300_000
 """The most bytes that a browser may load for a page, with everything that the page loads."""
 MOST_BYTES_TO_SEARCH = 400_000
-"""The same for the page of the search, which loads the index of all words."""
+"""The same limit for the search page, which loads the index of all words."""
 WITHOUT_A_TITLE = {"genindex.html", "search.html"}
 
 

@@ -51,7 +51,9 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_collection_modifyitems(items):
-    """One engine after the other; behaviours that start their own runtime come last."""
+    """Sort the tests by engine; for each engine, those that start a runtime of their own come last.
+    Mark tests to be skipped on engines for which they are not made.
+    """
     ours = [item for item in items if HERE in item.path.parents]
     if not ours:
         return

@@ -45,7 +45,7 @@ def mortal(ray, tally):
 
 
 def answers(ray, get, errors, call):
-    """Repeats a call while its actor restarts."""
+    """Repeat a call until its actor has restarted and answers; return the answer."""
     while True:
         try:
             return get(call.remote())
@@ -473,7 +473,9 @@ def test_exit_handlers_run_when_an_actor_ends_in_order(ray, get, part, tally, ev
 
 
 def test_the_call_behind_one_that_ends_its_actor_gets_its_value(ray, get):
-    """Both were sent again, in order, and the first one ended the actor without end."""
+    """In an earlier version both calls were sent again, in order, after each restart. The first
+    call then ended the actor again and again, for ever.
+    """
 
     @ray.remote(max_restarts=-1, max_task_retries=-1)
     class Fragile:
@@ -522,7 +524,8 @@ LASTING = {"child": _child, "pool": _pool, "thread": _thread, "handler": _handle
 @pytest.mark.parametrize("how", ["exit_actor", "exit 0", "exit 3", "last handle"])
 @pytest.mark.with_a_node("workers cannot import the modules of a client")
 def test_what_actors_have_started_does_not_hold_up_their_end(ray, get, part, errors, how):
-    """The callers of such actors waited for ever, and the actors' resources were never freed.
+    """In an earlier version callers of such actors waited for ever, and the actors' resources were
+    never freed.
 
     There is one actor for each kind of long-lived thread or process. All are ended at the same
     time, because each end takes two seconds.

@@ -7,7 +7,9 @@ import pytest
 
 @pytest.fixture
 def named(ray, request):
-    """Makes a named actor class and ends every actor it made."""
+    """Return a function that makes an actor. All the actors that it made are ended after the
+    test.
+    """
 
     @ray.remote
     class Named:

@@ -20,7 +20,7 @@ def hold(ray, gate):
 
 @pytest.fixture
 def cancelled(errors, get):
-    """Asserts that a ref ends as cancelled."""
+    """Return a function that checks that a task was cancelled, by the reference to its result."""
 
     def check(ref):
         with pytest.raises(errors.TaskCancelledError):
@@ -343,8 +343,8 @@ def test_a_streaming_task_is_cancelled(ray, get, gate, eventually, errors):
 
 
 def test_a_task_sees_its_own_end_before_that_of_its_children(ray, get, tally, eventually):
-    """The task's children are cancelled with it. The call that it waits for must not fail before
-    the task is interrupted.
+    """The task's children are cancelled with it. The task must be interrupted before the call in
+    which it waits for a child fails.
     """
 
     @ray.remote

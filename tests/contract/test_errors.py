@@ -1,4 +1,6 @@
-"""Failures: which class a reader sees, what it carries, and where it spreads."""
+"""Errors of tasks: the class that a reader gets, what the error carries, and how it spreads to
+other tasks.
+"""
 
 from __future__ import annotations
 

@@ -539,7 +539,9 @@ finally:
 
 
 def ended_by_sigterm(fresh, tmp_path, before=""):
-    """(exit code, what was printed, whether atexit ran) of a driver that got SIGTERM in `get`."""
+    """Return (exit code, what was printed, whether atexit ran) of a driver that got SIGTERM in
+    `get`.
+    """
     program, ended = tmp_path / "program.py", tmp_path / "ended"
     program.write_text(f"import {fresh.__name__} as ray\n{TERMINATED.format(before=before)}")
     command = [sys.executable, str(program), str(ended)]

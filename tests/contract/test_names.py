@@ -12,7 +12,7 @@ NAMES = """
 
 
 def test_public_names(module):
-    """Run in a new process, because no test has imported a submodule there."""
+    """The test runs in a new process, because no other test has imported a submodule there."""
     import subprocess
     import sys
 

@@ -346,7 +346,7 @@ def test_omp_threads_follow_the_cpus(ray, get):
 
 
 def blas_threads():
-    """How many threads numpy's OpenBLAS uses in this process."""
+    """Return the number of threads that numpy's OpenBLAS uses in this process."""
     import ctypes
 
     import numpy  # noqa: F401

@@ -1,4 +1,4 @@
-"""`get_runtime_context`: who runs, where, and under which names."""
+"""`get_runtime_context`: what a task or an actor learns about itself, its node and its job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def context(ray):
 
 @pytest.fixture
 def ask(ray, get):
-    """The answer of one of the context's methods inside a task."""
+    """Return a function that calls one of the context's methods inside a task."""
 
     @ray.remote
     def answer(method):

@@ -1,4 +1,4 @@
-"""Calls that programs wrap, pass around, or spell in older ways."""
+"""Calls of functions that programs wrap, pass around, or spell in older ways."""
 
 from __future__ import annotations
 

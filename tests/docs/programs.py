@@ -13,8 +13,8 @@ _PROGRAM = re.compile(r"```python\n(.*?)```(?:\nThis prints `(.*?)`)?", re.DOTAL
 
 
 def programs_in(page: str) -> list[tuple[str, str]]:
-    """Return [(program, output)] of a page below the root. The output is what the page says next
-    that the program prints, or "".
+    """Return the pairs (program, output) of a page, whose path is relative to the root. The output
+    is what the page says next that the program prints, or "".
     """
     return _PROGRAM.findall((ROOT / page).read_text())
 

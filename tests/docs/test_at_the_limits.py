@@ -1,5 +1,5 @@
-"""Each limit of docs/reference/limits.md on something that a user can size: a value at the limit is
-accepted, and one above it is refused with a message that names both numbers.
+"""Each limit of docs/reference/limits.md on the size of something that users give: a value at the
+limit is accepted, and one above it is refused with a message that names both numbers.
 """
 
 from __future__ import annotations
@@ -138,15 +138,15 @@ def _reservation(**fields: Any) -> str | None:
 
 
 def _values(count: int) -> None:
-    """Read a document with a mapping, and with a list that occurs twice. Each of these counts one
-    more than the number of its members.
+    """Read a document that counts as `count` values. It has a mapping, and a list that occurs
+    twice. A mapping or list counts as one value more than its members.
     """
     half, rest = divmod(count - 5, 2)
     documents.Document(f"a: &a [{'1,' * half}]\nb: *a\n{'c: 1' * rest}")
 
 
 class Limit(NamedTuple):
-    """How the limit in one row of the page is tried."""
+    """How one limit is tried. Each row of the page has such a limit."""
 
     attempt: Try
     words: str
@@ -378,7 +378,7 @@ ELSEWHERE = {
     "runtime.head.ledger_thread.MAX_WAITING": "tests/unit/storage/test_ledger_thread.py",
     "node.broadcasts.AT_ONCE": "tests/unit/node/test_broadcasts.py",
 }
-"""The limits that other test files try, with the file of each."""
+"""The test files that try the other limits, by limit."""
 
 _OLDEST_GO = "nothing is refused above it: the oldest go"
 _OTHER_WAY = "nothing is refused above it: what is larger goes another way"

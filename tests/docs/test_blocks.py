@@ -1,8 +1,10 @@
-"""Blocks in pages keep their lines: programs parse, and each line of commands begins with one.
+"""Code blocks in pages keep their lines: programs parse, and each line of commands begins with a
+command.
 
 Calls of `phalanx` use keywords that exist.
 
-A page that is filled anew as if its blocks were paragraphs would join commands with comments.
+The test finds pages whose code blocks were wrapped like paragraphs, which joins commands with
+comments.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ COMMANDS = frozenset(
 here.
 """
 SET = re.compile(r"[A-Z_]+=")
-"""The beginning of an assignment that sets a variable for one command."""
+"""Matches the beginning of a word that sets a variable for one command, as in `NAME=value command`.
+"""
 _COMMAND = r"(?:phalanx [a-z-]+|make [a-z-]+|\.venv/bin/python -m)(?: |$)"
 JOINED = re.compile(rf"#.* {_COMMAND}|# .* sudo$|^(?!sudo )[^#]*\w {_COMMAND}.*#")
 """Matches lines that were joined by mistake: a command in a comment (comments write the names of

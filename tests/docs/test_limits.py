@@ -1,4 +1,4 @@
-"""Each row of docs/reference/limits.md names a constant that there is, and has its value."""
+"""Each row of docs/reference/limits.md names a constant that exists, and states its value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/howto/slurm.md has a row for every option of Slurm's commands, taken or refused."""
+"""docs/howto/slurm.md has a row for every option of Slurm's commands, accepted or refused."""
 
 from __future__ import annotations
 

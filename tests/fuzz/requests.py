@@ -65,7 +65,9 @@ KNOWN: Known = {
 
 
 def manifest(maker: Maker) -> Manifest:
-    """Return an object of some kind with drawn fields, or, seldom, bytes that cannot be decoded."""
+    """Return an object of some kind with random fields. A few objects are bytes that cannot be
+    decoded.
+    """
     rng = maker.rng
     if maker.is_wild() and rng.random() < 0.3:
         return Manifest(rng.choice([*KINDS, "x"]), rng.randbytes(rng.randint(0, 9)))
@@ -74,7 +76,7 @@ def manifest(maker: Maker) -> Manifest:
 
 
 def job(maker: Maker) -> JobSpec:
-    """Return a drawn job, which usually has groups."""
+    """Return a random job, which usually has groups."""
     spec: JobSpec = maker.struct(JobSpec, 0.85)
     if spec.groups or maker.is_wild():
         return spec
@@ -82,7 +84,7 @@ def job(maker: Maker) -> JobSpec:
 
 
 def group(maker: Maker) -> TaskGroup:
-    """Return a drawn group, whose members usually have commands."""
+    """Return a random group, whose members usually have commands."""
     found: TaskGroup = maker.struct(TaskGroup, 0.8)
     if found.template.processes or maker.is_wild():
         return found
@@ -90,7 +92,7 @@ def group(maker: Maker) -> TaskGroup:
 
 
 def template(maker: Maker) -> Template:
-    """Return the drawn commands of a member."""
+    """Return a random template of a member: its commands."""
     found: Template = maker.struct(Template, 0.85)
     if found.processes or maker.is_wild():
         return found
@@ -98,7 +100,7 @@ def template(maker: Maker) -> Template:
 
 
 def process(maker: Maker) -> Process:
-    """Return a drawn command."""
+    """Return a random command."""
     found: Process = maker.struct(Process, 0.8)
     if found.argv or maker.is_wild():
         return found

@@ -1,5 +1,6 @@
-"""How long the suites run: in `make test`, over the same fixed number of seeds each time; with
-`PHALANX_FUZZ_S=3600`, each suite runs for that many seconds, from seeds that were not tried before.
+"""Settings of the suites and their loop. In `make test` each suite tries the same fixed number of
+seeds every time. With `PHALANX_FUZZ_S=3600` each suite runs for that many seconds, from seeds that
+were not tried before.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ T = TypeVar("T")
 def try_out(
     draw: Callable[[random.Random], list[T]], check: Callable[[list[T]], None], count: int
 ) -> None:
-    """Check `count` drawn lists, or as many as the given time allows. Fails with the shortest part
-    of a list that fails: of the first one, or, in a timed run, of one for each place that raises.
+    """Draw a list from each of `count` seeds and call `check` with it; a timed run goes on until
+    its time is over.
+
+    A list that fails is shortened before it is reported. A run that is not timed stops at the first
+    list that fails. A timed run reports one list for each place in the code that raised an error.
     """
     found: dict[str, list[Any]] = {}
     often: Counter[str] = Counter()

@@ -1,5 +1,5 @@
-"""Every command with any arguments and any answer of a head: it ends with an expected error or
-code, and prints nothing that controls a terminal.
+"""Every command is run with random arguments, and the head gives random answers. Each command must
+end with an expected error or exit code, and print nothing that controls a terminal.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ ASKING = (
 )
 ENDLESS = ("watch", "follow")
 _MOST_ASKED = 10
-"""The most requests that a command is answered; `run` would ask until its job is over."""
+"""The most requests of one command that are answered. `run` would otherwise ask until its job is
+over.
+"""
 
 HERE = SimpleNamespace(kind="head", address="127.0.0.1:1")
 """A daemon of this machine, as commands find it."""
@@ -50,7 +52,9 @@ ANSWERS: dict[Any, Any] = {
     list[dict[str, Any]]: lambda maker: [{"state": maker.text()}],
 }
 ANSWERS[list[QueueInfo]] = lambda maker: [maker.value(QueueInfo)]
-"""Answers that their type alone does not describe. Commands rely on the head for these."""
+"""Makers of answers that are not described by their type alone. Commands rely on the head to give
+such answers.
+"""
 
 
 class Endless(BaseException):
@@ -93,7 +97,7 @@ def draw(rng: random.Random) -> list[Line]:
 
 
 def write_inside(path: Path, data: bytes) -> int:
-    """Replaces Path.write_bytes: refuse to write outside the current directory, because drawn
+    """Replace Path.write_bytes: refuse to write outside the current directory, because random
     arguments may name any file of this machine.
     """
     if not path.resolve().is_relative_to(Path.cwd()):

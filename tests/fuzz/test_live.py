@@ -1,7 +1,7 @@
-"""A real head and nodes that get any requests and garbage while other people's jobs run: these jobs
-start within a time limit and end as they should, and the head's memory does not grow.
+"""A real head and real nodes get random requests and garbage while jobs of other people run. These
+jobs must start within a time limit and end as they should, and the head's memory must not grow.
 
-`PHALANX_FUZZ_S=3600 pytest -m slow --timeout 0 tests/fuzz/test_live.py` looks for an hour.
+`PHALANX_FUZZ_S=3600 pytest -m slow --timeout 0 tests/fuzz/test_live.py` runs it for an hour.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def sockets_of(cluster: Any) -> list[Any]:
 
 
 def garbage(maker: Maker) -> bytes:
-    """Return bytes that a peer sends: not of the protocol, half a frame, or messages after an
-    introduction.
+    """Return bytes that a malicious peer could send: bytes outside the protocol, half a frame, or
+    messages after an introduction.
     """
     rng = maker.rng
     if rng.random() < 0.2:
@@ -102,7 +102,7 @@ def send(where: Any, data: bytes) -> None:
 
 
 def ask(maker: Maker) -> str:
-    """Send one request as this program. Returns how it was answered."""
+    """Send one random request as this program. Returns how it was answered."""
     kinds: list[type[Request[Any]]] = [*ASKED, *[ApplyManifests] * 20]
     kind = maker.rng.choice(kinds)
     try:

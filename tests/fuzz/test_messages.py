@@ -47,7 +47,7 @@ KNOWN: Known = {
 
 
 class Peer:
-    """The node's end of a connection, which keeps what is sent."""
+    """The node's end of a connection. It records what the node sends."""
 
     def __init__(self) -> None:
         self.peer = b""
@@ -63,7 +63,7 @@ class Peer:
 
 
 class Place:
-    """A node without real processes, files and connections."""
+    """A node whose processes, files and connections are not real."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -124,7 +124,7 @@ class Place:
             self.node.on_round()
 
     def process(self, number: int, tag: str = "driver") -> Peer:
-        """Connect a process of this node; return the node's end of the connection."""
+        """Connect a process to this node; return the node's end of the connection."""
         peer = Peer()
         peer.peer, peer.tag = process_id(PREFIX, number.to_bytes(6, "big"), b"\x01\0\0\0"), tag
         self.node.peers.add(peer)
@@ -175,7 +175,7 @@ def goes_on(said: list[Said]) -> None:
 
 
 SENT_TWICE = (Expelled,)
-"""The messages that end a node as intended."""
+"""The messages that the head sends to end a node. The test leaves them out."""
 
 
 def test_a_node_goes_on() -> None:
@@ -183,7 +183,7 @@ def test_a_node_goes_on() -> None:
 
 
 class Planted(Exception):
-    """An error that nobody foresaw."""
+    """An unexpected error, which the test raises in a handler."""
 
 
 ORDERS: list[tuple[Any, Callable[[Any], bool]]] = [
@@ -222,7 +222,7 @@ def test_an_order_that_the_node_fails_at_is_refused_and_harms_no_other(
 
 
 def told(place: Place) -> list[Any]:
-    """Return the messages that the node has sent to its head in reports."""
+    """Return the messages in the reports that the node has sent to its head."""
     bodies = [one.body for one in place.head.sent if isinstance(one, Reported)]
     return [inner for body in bodies for inner in decode_body(body)]
 

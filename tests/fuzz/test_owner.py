@@ -1,5 +1,6 @@
-"""Any message to a process that owns tasks and objects: it is handled, or its sender is dropped,
-and the process goes on."""
+"""A process that owns tasks and objects gets random messages: each message is handled, or its
+sender is disconnected, and the process goes on.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ KNOWN: Known = {
 
 
 class Place:
-    """The surroundings of an owner, in which nobody answers."""
+    """The surroundings of an owner: nobody answers what the owner sends."""
 
     def __init__(self) -> None:
         self.files: set[str] = set()

@@ -1,5 +1,7 @@
-"""Messages of peers that hold the cluster's token: any request to a node, any bytes to a gateway,
-any request to the scheduler of a Ray cluster. Each is answered or dropped, and others go on."""
+"""Peers that have the cluster's token send random requests to a node, random bytes to a gateway,
+and random requests to the scheduler of a Ray cluster. Each is answered or dropped, and the work of
+others goes on.
+"""
 
 from __future__ import annotations
 
@@ -161,7 +163,7 @@ def test_a_gateway_answers_any_bytes_or_hangs_up(tmp_path) -> None:
 
 
 class RayCluster:
-    """The parts of a cluster that the admission of tasks knows."""
+    """The parts of a Ray cluster that decide about the admission of tasks."""
 
     def __init__(self, world: World) -> None:
         self.queues = world.scheduler.queues
@@ -170,7 +172,7 @@ class RayCluster:
         return {"CPU": 4.0}
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
-        """Do nothing: no other part keeps anything about a process."""
+        """Do nothing, because no other part records anything about a process."""
 
 
 RAY_KNOWN: dict[tuple[str, Any], Sequence[Any]] = {

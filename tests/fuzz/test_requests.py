@@ -1,4 +1,6 @@
-"""Every request to the head with any value is answered, and other people's work continues."""
+"""The head gets every type of request with random values: it answers each, and other people's work
+continues.
+"""
 
 from __future__ import annotations
 

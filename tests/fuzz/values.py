@@ -1,9 +1,9 @@
-"""Draws values of a type from its annotation, as a malicious peer could send them.
+"""Draws random values of a type from its annotation, as a malicious peer could send them.
 
-One maker serves all requests, messages and manifests, so that a new field is tried without a change
-here. `known` lists existing names and ids that a field with this name and type may refer to; other
-values are drawn by type. Values are drawn from a seed and not by hypothesis, which takes ten times
-as long for structs of this size.
+One `Maker` serves all requests, messages and manifests, so that a new field is tried without a
+change here. `known` lists existing names and ids that a field with this name and type may refer to;
+other values are drawn by type. Values are drawn from a seed and not by hypothesis, which takes ten
+times as long for structs of this size.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RESOURCES = ["CPU", "CPU", "GPU", "memory", "cpu", "nvidia.com/gpu", "object_sto
 _MANY = 3
 """The most elements of a drawn list."""
 _DEPTH = 6
-"""The depth of nesting below which structs leave their optional fields at the defaults."""
+"""The depth of nesting from which optional fields of structs keep their defaults."""
 
 Known = Mapping[tuple[str, Any], Sequence[Any]]
 """The existing names or ids that a field of this name and type may refer to."""
@@ -56,8 +56,10 @@ class Maker:
         special: Mapping[Any, Callable[[Maker], Any]] | None = None,
     ) -> None:
         """`special`: functions that make values of types whose fields do not describe them fully.
-        Each maker draws how often its values are wild: wild values are refused early, so they test
-        little of the code behind the checks.
+
+        The probability of wild values (see `is_wild`) is drawn for each maker. Where wild values
+        are frequent, a request is refused early, and little of the code behind the checks is
+        tested.
         """
         self.rng = rng
         self._wild = rng.choice([0.01, 0.03, 0.1, 0.4])

@@ -1,4 +1,4 @@
-"""A head, two nodes that do what they are ordered, and other people's work on them."""
+"""A head, two nodes that carry out their orders, and jobs of other people on them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NODES = {"6e" * 28: b"node-a", "6f" * 28: b"node-b"}
 OTHERS = "bystanders"
 """The queue of the bystanders: people who do nothing wrong."""
 PATIENCE = 6
-"""The rounds within which work that fits must have started."""
+"""The number of rounds within which work that fits must have started."""
 
 
 class Answer:
@@ -46,7 +46,7 @@ class Answer:
 
 
 class PeopleWorld(World):
-    """A head with a store, two working nodes, and jobs of people who do nothing wrong."""
+    """A head with a store, two working nodes, and jobs of bystanders."""
 
     node_class = WorkingNode
 
@@ -64,7 +64,7 @@ class PeopleWorld(World):
     def request(
         self, request: Request[Any], role: Role | None = None, process: bytes = bytes(16)
     ) -> Answer:
-        """Send a request in this role, by default in one that may send it."""
+        """Send a request in `role`. By default it is a role that may send this request."""
         return self.request_raw(type(request), encode_request(request), role, process)
 
     def request_raw(
@@ -81,7 +81,7 @@ class PeopleWorld(World):
     # ---- other people ------------------------------------------------------------------------
 
     def forget_reservations(self) -> None:
-        """Delete all reservations, because those that were requested may exclude bystanders."""
+        """Delete all reservations. Some of them may keep bystanders' jobs from their nodes."""
         for record in self.scheduler.calendar.table.all():
             self.scheduler.calendar.table.delete(record.name)
 
@@ -100,15 +100,15 @@ class PeopleWorld(World):
         return "" if job is None else job.state
 
     def end_members(self, code: int, of: str = "") -> None:
-        """End with this code all members of the job `of`, or, if it is empty, of all jobs except
-        the bystanders'.
+        """End running members with this exit code: those of the job `of`, or by default those of
+        all jobs except the bystanders'.
         """
         for place, order in list(self.running.items()):
             if order.job == of or not (of or order.job.startswith(f"{OTHERS}/")):
                 self.end(place, code)
 
     def happens(self, what: str) -> None:
-        """Let an event happen that is not a request."""
+        """Let the event of this name happen. These events are not requests."""
         match what:
             case "the head restarts":
                 self.restart()

@@ -1,4 +1,6 @@
-"""A machine with a real GPU, what `nvidia-smi` says of it, and programs that use it."""
+"""Fixtures for a machine with a real GPU: what `nvidia-smi` says of the GPU, and programs that use
+it.
+"""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ def declare_card(folder: Path, *processes: tuple[int, int]) -> Path:
 
 
 def idle_command(file: Path) -> list[str]:
-    """Return a command that writes its pid into a file and waits: `declare_card` can then say how
-    much of the card it uses.
+    """Return a command that writes its pid into a file and waits. A test can then name this process
+    in `declare_card`.
     """
     return ["sh", "-c", f"echo $$ > {file}.new; mv {file}.new {file}; exec sleep 600"]
 

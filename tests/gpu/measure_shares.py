@@ -42,7 +42,8 @@ GOALS = (
     "of what one does alone, and both together 1.3 times what they do by time"
 )
 Rows = dict[str, tuple[list[float], float]]
-"""For each way of use: the steps per second of each job, and when the last job was ready."""
+"""For each way to use the GPU: the steps per second of each job, and when the last job was ready.
+"""
 
 
 class Measurement:
@@ -102,7 +103,7 @@ class Measurement:
         print(f"killed daemon: the next sharer: {state} after {time.monotonic() - begun:.1f} s")
 
     def compare(self) -> None:
-        """Print the ratios that the goals name."""
+        """Print the ratios of rates for which the project has goals."""
         rates = {name: rates for name, (rates, _) in self.rows.items()}
         if "alone" in rates and "mps" in rates:
             half = rates["alone"][0] / 2

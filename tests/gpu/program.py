@@ -64,7 +64,6 @@ class Cuda:
 
 
 def main(mibs: int, seconds: float = 0.0) -> None:
-    """Run the program."""
     cuda = Cuda()
     size = mibs << 20
     place = cuda.take(size)

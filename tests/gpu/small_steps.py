@@ -60,7 +60,6 @@ class Steps(Cuda):
         self._values = values
 
     def one(self) -> None:
-        """Run one step to its end."""
         shape = (BLOCKS, 1, 1, THREADS, 1, 1, 0)
         self._call("cuLaunchKernel", self._step, *shape, None, self._values, None)
         self._call("cuCtxSynchronize")
@@ -70,12 +69,10 @@ class CpuSteps:
     """Steps without a GPU."""
 
     def one(self) -> None:
-        """Run one step to its end."""
         sum(range(ROUNDS))
 
 
 def main(seconds: float, on_cpu: bool) -> None:
-    """Run the program."""
     steps: Steps | CpuSteps = CpuSteps() if on_cpu else Steps()
     steps.one()
     with open("/proc/self/stat", encoding="ascii") as file:

@@ -50,7 +50,7 @@ def test_a_reader_that_was_killed_is_there_again(machine: Any) -> None:
 
 
 def _readers(machine: Any) -> list[int]:
-    """The devices of the nodes of this machine alone."""
+    """Return the pids of the device readers that belong to nodes of this machine."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

@@ -1,4 +1,4 @@
-"""The reader of devices and the detection against a real driver, beside `nvidia-smi`."""
+"""The reader of devices and the detection of GPUs on a real driver, compared with `nvidia-smi`."""
 
 from __future__ import annotations
 

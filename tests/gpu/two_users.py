@@ -64,7 +64,9 @@ def two_users(seconds: float, rehearses: bool) -> None:
 
 
 def _beside(machine: SystemMachine, seconds: float, rehearses: bool) -> list[str]:
-    """Run steps of both accounts, each on half of the GPU. Returns what went wrong."""
+    """Run steps of both accounts at the same time, each on half of the GPU. Returns what went
+    wrong.
+    """
     steps = _steps(seconds, rehearses)
     for user in USERS:
         _begin(machine, user, f"{user}-steps", steps, "--gpus", "0.5", "--hold")

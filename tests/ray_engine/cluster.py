@@ -54,14 +54,13 @@ class Phalanx:
         return self.client.ask(request, timeout_s=PATIENCE_S)
 
     def submit(self, job: Job | str) -> None:
-        """Submit a job, or a manifest's text."""
         if isinstance(job, Job):
             self.ask(ApplyManifests([job_manifest(job.spec())]))
         else:
             self.ask(ApplyManifests(manifest_objects(job)[0]))
 
     def job(self, name: str) -> JobDescription:
-        """All about a job."""
+        """Return the description of a job."""
         return self.ask(GetJob(name))
 
     def until(self, name: str, *states: str) -> JobDescription:
@@ -81,7 +80,7 @@ class Phalanx:
         return self.ask(ReadJobLog(f"default/{job}", member, attempt)).data.decode()
 
     def groups(self) -> list[dict[str, Any]]:
-        """Phalanx's placement groups that Ray still has."""
+        """Return the placement groups of Phalanx that still exist in Ray."""
         rows = ray.util.placement_group_table().values()
         return [r for r in rows if r["name"].startswith("phx/") and r["state"] != "REMOVED"]
 
@@ -104,15 +103,16 @@ class Phalanx:
         return str(node.node_id)
 
     def mortal(self) -> list[Any]:
-        """Return the raylets that a test may kill: all but the one to which this driver is
-        connected. With Ray 2.49 that may be any of them, because all have the same address.
+        """Return the raylets that a test may kill: all except the one to which this driver is
+        connected. With Ray 2.49 a driver may be connected to any raylet, because all have the same
+        address.
         """
         mine = ray.get_runtime_context().get_node_id()
         return [node for node in self.nodes if node.node_id != mine]
 
     def alive(self) -> set[str]:
-        """Return the ends of the ids of the nodes that the scheduler regards as alive and
-        usable.
+        """Return the last parts of the ids (see `ray_node`) of the nodes that the scheduler regards
+        as alive and usable.
         """
         rows = self.ask(GetStatus()).nodes
         return {ray_node(row.node_id) for row in rows if row.state == "ALIVE" and not row.reason}
@@ -178,8 +178,8 @@ def scheduler() -> Any:
 
 
 def ray_node(node_id: str) -> str:
-    """Return the end of a node's id that Ray and Phalanx have in common. The beginnings may
-    differ.
+    """Return the last part of a node's id, which is the same in Ray and in Phalanx. The first parts
+    may differ.
     """
     return node_id[12:]
 

@@ -1,9 +1,10 @@
 """A member of a job under faults: `member.py DIRECTORY SIZE CODE`, run as a file.
 
-It takes locks that no two processes may hold: one for itself, one for each of its devices. It waits
-until all SIZE members of its job are there at once, or have ended, then until the job may go, and
-exits with CODE. It appends its observations to the file `events`, as words: its job, its index, its
-attempt, and what happened. The kernel drops a lock when its process is gone, and never before.
+It takes locks that no two processes may hold: one for itself, one for each of its devices. The
+kernel releases the locks of a process when the process has ended, and never before. The member then
+waits until all SIZE members of its job either run at the same time or have ended, and until the
+test lets the job go on. It exits with CODE. It appends its observations to the file `events`, as
+words: its job, its index, its attempt, and what happened.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ _LOCK = "hhqqi4x"
 
 
 def main(directory: str, size: str, code: str) -> None:
-    """Run the program."""
     here = Path(directory)
     job, index = os.environ["PHALANX_JOB"], int(os.environ["PHALANX_TASK_INDEX"])
     events = os.open(here / "events", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -53,7 +53,7 @@ def main(directory: str, size: str, code: str) -> None:
 
 
 def _is_there(member: Path) -> bool:
-    """Whether somebody holds the member's lock, or it has ended."""
+    """Whether some process holds the member's lock, or the member has ended."""
     if Path(f"{member}-ended").exists():
         return True
     try:

@@ -1,4 +1,4 @@
-"""The command line and Ray's own store."""
+"""The command line on a Ray cluster, and tables that Ray's own store keeps."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ fits.
 
 
 class Faults:
-    """A mix of jobs, and the faults of the cluster while they run. All are drawn from one seed."""
+    """A mix of jobs, and the faults of the cluster while they run. One seed determines both."""
 
     def __init__(self, phx: Phalanx, directory: Path, seed: int) -> None:
         self.phx = phx

@@ -1,4 +1,4 @@
-"""Ray's libraries, of the installed ray, on Phalanx's own engine: no process of Ray's starts."""
+"""The libraries of the installed ray run on Phalanx's own engine: no process of Ray starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Calls of the scheduler to the agents of Ray's nodes, and their number; needs no cluster."""
+"""How the scheduler calls the agents of Ray's nodes, and how many calls it makes. Needs no
+cluster.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs with the names of `phalanx` on a Ray cluster: what passes through, queues, gangs."""
+"""Programs that use `phalanx` on a Ray cluster: calls that Ray handles, queues and gangs."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_a_completion_callback_cancels_a_task_of_a_queue(program, get, queues):
 
 @pytest.mark.slow
 def test_tasks_are_cancelled_at_the_moment_of_their_admission(program, get, queues):
-    """Ray ended about one process in a thousand rounds of this."""
+    """In an earlier version about one in a thousand rounds of this test made Ray end a process."""
 
     @program.remote(num_cpus=1)
     def sleeps():
@@ -213,7 +213,7 @@ def test_tasks_are_cancelled_at_the_moment_of_their_admission(program, get, queu
 
 
 def test_busy_queues_share_by_weight(program, get, queues, tmp_path):
-    """Compare how many tasks of each queue began while both had waiting tasks. No task begins
+    """Count the tasks of each queue that began while both queues had waiting tasks. No task begins
     before all are submitted, however long that takes.
     """
     path, go = tmp_path / "began", tmp_path / "go"

@@ -1,4 +1,4 @@
-"""The arrival experiment, its published table, and `phalanx simulate` over it."""
+"""The arrival experiment, its published table, and `phalanx simulate` for this experiment."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_unknown_ways_are_refused(policy: str, reason: str) -> None:
 
 
 def test_the_bound_is_the_optimum_where_it_is_plain() -> None:
-    """Of four cards, one is asked for all the time, and three more during the second half."""
+    """Four cards. One is requested during the whole time, and three more during the second half."""
     units = [unit(CARD, 0, 1000), unit(CARD, 500, 1000, members=3), unit(HALF, 1000, 1)]
     assert bound_pct(replay(units), steps=10) == pytest.approx(100 * (500 + 4 * 500) / 4000)
 

@@ -1,4 +1,4 @@
-"""Allocations of policies on traces with several mixes of pods, and on published traces if a folder
+"""How well policies allocate traces with several mixes of pods, and published traces if a folder
 has them.
 """
 

@@ -50,7 +50,7 @@ def all_rows(nodes: GpuNodes) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
 
 
 def by_definition(nodes: GpuNodes, mix: Mix, row: int) -> float:
-    """Compute the measure as the paper defines it, for one shape after the other."""
+    """Compute the measure as the paper defines it, by a loop over the shapes."""
     left = [int(v) for v in nodes.gpu_left[row]]
     idle, total = sum(left), 0.0
     for shape, share in zip(mix.shapes, mix.share, strict=True):

@@ -3,7 +3,7 @@ them.
 
 | module | contents |
 |---|---|
-| `clock.py` | the clock, which the test moves |
+| `clock.py` | the clock, which the test sets |
 | `network.py` | messages on their way: delivered, lost, repeated or overtaken as the test says |
 | `store.py` | the head's journal and its ledger of attempts |
 | `head.py` | heads, and requests to them |

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ManualClock:
-    """A clock that stands still until the test moves it."""
+    """A clock that stands still until the test changes its time."""
 
     def __init__(self, time_s: float = 100.0, ahead_s: float = 0.0) -> None:
         self.time_s = time_s

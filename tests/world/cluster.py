@@ -1,4 +1,4 @@
-"""A head and its nodes: the world of most pure tests."""
+"""A head and its nodes: the world of most tests without I/O."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from phalanx.protocol.requests.request import Request
 R = TypeVar("R")
 LIMITS = HealthLimits(period_s=1.0, misses=5, restored_s=5.0)
 REST_ROUNDS = 60
-"""Rounds after which every world has come to rest."""
+"""Rounds after which nothing changes any more, in every world."""
 
 
 def gang_id(name: str) -> GangId:
-    """The id of the gang that `World.gang` creates under this name."""
+    """Return the id of the gang that `World.gang` creates under this name."""
     return GangId(GroupId(name.encode().ljust(18, b"-")))
 
 
@@ -65,8 +65,9 @@ class World:
         time_s: float = 100.0,
         **options: Any,
     ) -> None:
-        """`keeps_defects`: internal errors of the head are kept, not raised. `options`: those of
-        Head."""
+        """`keeps_defects`: internal errors of the head are recorded and not raised. `options`:
+        those of Head.
+        """
         self.internal_errors: list[Exception] = []
         if keeps_defects:
             options["report_defect"] = self.internal_errors.append
@@ -91,7 +92,7 @@ class World:
     # ---- the head ----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start a head, the first or the next one, from what is written."""
+        """Start the first or the next head, from what is written."""
         stored = NOTHING_STORED if self._journal is None else read_state(self.journal.storage)
         self.head = make_head(
             self._send,
@@ -105,8 +106,8 @@ class World:
         )
 
     def restart(self) -> None:
-        """Kill the head with what it had not written, and lose the messages on their way. Start the
-        next head, which the nodes join.
+        """Kill the head: what it had not written is lost, and so are the messages on their way.
+        Start the next head, which the nodes join.
         """
         self.network.on_the_way.clear()
         if self._journal is not None:
@@ -139,7 +140,7 @@ class World:
             self.network.send(self, node, message)
 
     def node_of(self, prefix: bytes) -> Any:
-        """The node with this prefix; None if it is dead."""
+        """Return the node with this prefix; None if it is dead."""
         return next((node for node in self.nodes.values() if node.prefix == prefix), None)
 
     def hear(self, sender: Party | str, message: Any) -> None:
@@ -154,7 +155,7 @@ class World:
             self._journal.write()
 
     def ask(self, request: Request[R]) -> Any:
-        """The head's answer to a process. Raises its error."""
+        """Return the head's answer to a process. Raises the error of the head."""
         return ask(self.head, request)
 
     # ---- nodes -------------------------------------------------------------------------------
@@ -167,14 +168,14 @@ class World:
         prefix: Any = b"",
         **total: float,
     ) -> Any:
-        """Add a node, by default of one CPU, which joins the head."""
+        """Add a node, which joins the head. By default it has one CPU."""
         node = self.node_class(self, name, total or {"CPU": 1.0}, labels, prefix)
         self.nodes[name] = node
         self.join(node)
         return node
 
     def join(self, node: Any) -> None:
-        """Let a node join the head, for the first time or again, with what it holds."""
+        """Let a node join the head, for the first time or again, with the bundles that it holds."""
         if self.is_alone:
             self.head.join_alone(node.row())
         else:
@@ -185,7 +186,9 @@ class World:
         self.report(node)
 
     def rejoin(self, node: Any) -> None:
-        """Break the connection to a node, and let the node join again with all that it held."""
+        """Break the connection to a node, and let the node join again with all bundles that it
+        held.
+        """
         self.scheduler.node_joined(present(self.head.nodes.of_prefix(node.prefix)))
         self.rounds(1)
 
@@ -217,7 +220,7 @@ class World:
             self.report(letter.receiver)
 
     def run(self) -> list[type[Any]]:
-        """Deliver everything in order; return the kinds of the messages that were for nodes."""
+        """Deliver everything in order; return the types of the messages that were for nodes."""
         heard = []
         while self.on_the_way:
             letter = self.on_the_way.pop(0)
@@ -228,8 +231,8 @@ class World:
 
     @property
     def told(self) -> list[tuple[str, Any]]:
-        """Return (node, message) of all messages to nodes: first those that arrived and are kept,
-        then those on their way.
+        """Return (node, message) of all messages to nodes: first those that have arrived and were
+        recorded, then those on their way.
         """
         heard = [(node.name, order) for node in self.nodes.values() for order in node.orders]
         return heard + [
@@ -238,17 +241,17 @@ class World:
 
     @property
     def orders(self) -> list[Any]:
-        """All orders that nodes keep."""
+        """Return all orders that the nodes have recorded."""
         return [order for node in self.nodes.values() for order in node.orders]
 
     def forget(self) -> None:
-        """Forget what nodes heard, and lose what is on its way."""
+        """Delete the recorded orders of the nodes, and lose the messages on their way."""
         self.on_the_way.clear()
         for node in self.nodes.values():
             node.orders.clear()
 
     def started(self) -> list[StartMember]:
-        """All orders to start members that nodes keep."""
+        """Return all recorded orders to start members."""
         return [order for order in self.orders if isinstance(order, StartMember)]
 
     # ---- time --------------------------------------------------------------------------------
@@ -269,7 +272,7 @@ class World:
         self.head.on_round(self.now)
 
     def cycles(self, count: int = 1) -> None:
-        """Run a cycle every five seconds, without delivering anything."""
+        """Let five seconds pass and run a cycle, `count` times, without delivering anything."""
         for _ in range(count):
             self.now += 5.0
             self.cycle()
@@ -285,7 +288,7 @@ class World:
                 self.report(node)
 
     def heal(self, seconds: int = 30) -> None:
-        """Let time pass without further losses, and deliver every message."""
+        """Let time pass in which nothing is lost, and deliver every message."""
         for _ in range(seconds):
             self.pass_time(1.0)
             self.cycle()
@@ -310,11 +313,11 @@ class World:
         self.ask(ApplyManifests([job_manifest(JobSpec(name=name, groups=groups, **fields))]))
 
     def gang_of(self, job: str = "job") -> Any:
-        """The gang of a job that is not over."""
+        """Return the gang of a job that is not over."""
         return self.scheduler.jobs.gang_of(f"default/{job}")
 
     def evict(self, members: list[int], gang: Gang | None = None, claimant: str = "") -> None:
-        """Take places away as the scheduler does."""
+        """Evict members of a gang as the scheduler does."""
         gang = gang or self.scheduler.registry.gangs[gang_id("g")]
         self.scheduler.applier.evict(gang, members, "preempt", claimant)
 
@@ -324,12 +327,12 @@ class World:
         return [SHOWN[member.state] for member in gang.members]
 
     def holding(self) -> list[str]:
-        """The names of the gangs of `World.gang` that hold places."""
+        """Return the names of the gangs of `World.gang` that hold places."""
         return sorted({group_name(group) for group, _ in self.held() if group.isascii()})
 
     @property
     def preempted(self) -> list[str]:
-        """The names of the gangs whose members nodes had to warn."""
+        """Return the names of the gangs whose members were warned by their nodes."""
         return [group_name(group) for node in self.nodes.values() for group in node.warned]
 
     def end(self, member: MemberId, code: int) -> None:
@@ -348,8 +351,8 @@ class World:
         return {key: order for node in self.nodes.values() for key, order in node.running.items()}
 
     def held(self) -> dict[Any, list[tuple[str, bool]]]:
-        """Return (group, index) -> the living nodes that hold the bundle, and whether it is
-        committed.
+        """Return the living nodes that hold each bundle, by (group, index), and whether the bundle
+        is committed there.
         """
         found: dict[Any, list[tuple[str, bool]]] = {}
         for node in self.nodes.values():
@@ -370,17 +373,17 @@ class World:
 
 
 def one_node(cpus: float, **options: Any) -> World:
-    """A head with one node, `n0`."""
+    """Return a head with one node, `n0`."""
     world = World(**options)
     world.add("n0", CPU=float(cpus))
     return world
 
 
 def joined_world() -> World:
-    """A head with a journal, which nodes join over the network."""
+    """Return a head with a journal, which nodes join over the network."""
     return World(journal=Journal(), is_alone=False)
 
 
 def stored_world() -> World:
-    """A head whose journal writes when the test says so."""
+    """Return a head whose journal writes when the test says so."""
     return World(journal=Journal(is_slow=True))

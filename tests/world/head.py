@@ -39,7 +39,7 @@ def make_head(
     rights: RightsSetup = ONE_PERSON,
     **options: Any,
 ) -> Head:
-    """Return a head that sends through `send`, on a stopped clock unless one is given.
+    """Return a head that sends through `send`, by default on a clock that stands still.
 
     `options` are those of HeadShell and HeadSetup.
     """

@@ -26,8 +26,8 @@ class Letter(NamedTuple):
 class Network:
     """All messages on their way, in the order of sending.
 
-    A test delivers `on_the_way[0]` for a network that keeps the order, any other letter for one
-    that does not, and removes letters that are to be lost.
+    For a network that keeps the order, a test delivers `on_the_way[0]`. For one that does not, it
+    delivers any letter. It removes letters that are to be lost.
     """
 
     def __init__(self, *, is_instant: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Nodes of a world: real resources and bundle tables, which carry out the head's orders
+"""Nodes of a world: they have real resources and bundle tables, and carry out the head's orders
 immediately.
 """
 
@@ -98,7 +98,7 @@ class Node:
             self.world.network.send(self, sender, answer)
 
     def answers(self, message: Any) -> Iterator[Any]:
-        """Do what a message says; yield what the node answers."""
+        """Carry out what a message orders; yield the node's answers."""
         match message:
             case Joined():
                 self.epoch = message.epoch
@@ -126,7 +126,7 @@ class Node:
         return Prepared(message.group, message.attempt, ok, devices)
 
     def settled(self) -> Iterator[BundlesGone]:
-        """Yield what was given back and is free by now."""
+        """Yield messages about the bundles that were given back and have become free."""
         for group, attempt in self.bundles.settle():
             yield BundlesGone(group, attempt)
 
@@ -137,7 +137,7 @@ class Node:
             self.world.network.send(self, self.world, gone)
 
     def held(self) -> dict[MemberId, dict[str, float]]:
-        """The bundles that are set aside here, with their resources."""
+        """Return the bundles that are set aside on this node, with their resources."""
         return {
             (GangId(group), index): {
                 name: amount
@@ -149,9 +149,10 @@ class Node:
 
 
 class WorkingNode(Node):
-    """A node whose members and actors run: they end when the test says so, or when they are told.
+    """A node whose members and actors run: they end when the test says so, or when the head orders
+    it.
 
-    It also answers what heads ask of nodes for people.
+    It also answers requests of the head for what people see.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -182,14 +183,14 @@ class WorkingNode(Node):
                 yield from super().answers(message)
 
     def ended(self, group: GangId, index: int, attempt: int, code: int) -> Iterator[MemberNews]:
-        """Yield that a member has ended, if this attempt of it or an earlier one runs."""
+        """Yield the news that a member has ended, if this attempt of it or an earlier one runs."""
         order = self.running.get((group, index))
         if order is not None and order.attempt <= attempt:
             del self.running[group, index]
             yield MemberNews(group, index, order.attempt, code, log="x")
 
     def end(self, member: MemberId, code: int) -> None:
-        """End a running member; its node tells the head."""
+        """End a running member, and let its node tell the head."""
         order = self.running[member]
         for news in self.ended(*member, order.attempt, code):
             self.world.network.send(self, self.world, news)

@@ -1,4 +1,4 @@
-"""The head's store: a journal that writes when the test says so, and a ledger of attempts."""
+"""The head's store: a journal and a ledger of attempts, which write when the test says so."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ Changes = dict[tuple[str, bytes], bytes | None]
 
 
 class Journal:
-    """Writes at once, or with `is_slow` when the test says so; nothing while it is stalled."""
+    """Writes immediately, or, with `is_slow`, when the test says so. It writes nothing while it is
+    stalled.
+    """
 
     def __init__(self, disk: MemoryDisk | None = None, *, is_slow: bool = False) -> None:
         self.disk = disk or MemoryDisk()
@@ -42,12 +44,12 @@ class Journal:
                 durable()
 
     def next_head(self) -> Journal:
-        """Return the journal of the next head, which finds what this one has written."""
+        """Return the journal of the next head, which reads what this one has written."""
         return Journal(self.disk, is_slow=self.is_slow)
 
 
 class Ledger:
-    """Keeps records by key, when the test says so; it outlives heads."""
+    """Stores records by key, when the test says so. It outlives heads."""
 
     def __init__(self) -> None:
         self.rows: dict[bytes, Any] = {}
@@ -59,7 +61,7 @@ class Ledger:
         self.waiting.append((list(rows), kept))
 
     def keep(self) -> None:
-        """Keep all that was handed over."""
+        """Store all records that were handed over."""
         waiting, self.waiting = self.waiting, []
         for rows, kept in waiting:
             for row in rows:

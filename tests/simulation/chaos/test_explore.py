@@ -1,4 +1,4 @@
-"""`make explore`: random seeds are tried for a while, and those that fail are recorded."""
+"""`make explore` tries random seeds for a while, and records those that fail."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from phalanx_research.chaos.run import try_seed
 
 @pytest.fixture
 def trials(monkeypatch):
-    """Return the list of the seeds that were tried. Each takes a second, and every third one
-    fails.
+    """Return the list of the seeds that `explore` has tried. No world runs: a trial takes a second
+    of a made-up clock, and every third one fails.
     """
     tried = []
     good, world = try_seed(8)

@@ -17,7 +17,7 @@ OPTIONS = NetworkOptions(latency_s=(0.01, 0.02), jitter_s=0.05, notice_s=0.1, gi
 
 
 class Listener:
-    """A process that keeps what it hears."""
+    """A process that records what it receives."""
 
     def __init__(self, name):
         self.name = name

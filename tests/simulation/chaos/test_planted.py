@@ -22,7 +22,7 @@ from phalanx.storage.errors import StorageFullError
 from phalanx_research.chaos.run import try_seed
 
 SHORT = (8, 5, 2)
-"""Seeds of short runs, which find most of the faults."""
+"""Seeds whose runs are short. They find most of the faults."""
 SEEDS = (*SHORT, *range(1, 11))
 
 
@@ -54,7 +54,9 @@ def no_look_at_room(monkeypatch):
 
 
 def no_wait_for_all(monkeypatch):
-    """A group begins when the first of its nodes has prepared: the plan is not checked."""
+    """The head waits for the first prepared node of a group only, and not for the other nodes of
+    the group's plan.
+    """
     prepared = Attempts.prepared
 
     def hasty(self, node_id, group, number, ok, now):
@@ -94,7 +96,7 @@ def no_gang_minimum(monkeypatch):
 
 
 def freed_twice(monkeypatch):
-    """Each answer of a node about members that gave back their resources is handled twice."""
+    """The head handles each answer of a node that members have given back their resources twice."""
 
     returned = GangBinder.returned
 
@@ -143,7 +145,7 @@ def patience_from_the_last_joining(monkeypatch):
 
 
 def no_look_at_the_mark(monkeypatch):
-    """A store counts as complete even if the mark beside it records more batches."""
+    """A store counts as complete even if the mark beside it says that it had more batches."""
     monkeypatch.setattr(storage, "check_mark", lambda shard, found, mark: None)
 
 
@@ -159,7 +161,7 @@ def full_is_written(monkeypatch):
 
 
 def dials_that_never_fail(monkeypatch):
-    """A node assumes that it always has a descriptor for a connection to its head."""
+    """A node assumes that it always has a free file descriptor for a connection to its head."""
     dial = ClusterMembership._dial
 
     def trusting(self):

@@ -1,4 +1,6 @@
-"""Simulated clusters keep their promises: a fixed set of seeds, and every seed that once failed."""
+"""Simulated clusters keep their invariants: over a fixed set of seeds, and over every seed that
+once failed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from phalanx_research.chaos.run import try_seed
 
 FIXED = [*range(1, 26)]
 SLOW = {16, 24}
-"""The seeds among those that take several seconds."""
+"""The fixed seeds that take several seconds."""
 
 
 def stored():
@@ -33,8 +35,8 @@ def test_every_promise_holds(seed):
 
 
 def test_the_seeds_meet_all_kinds_of_trouble_and_work():
-    """Each seed leaves many kinds of faults and work out (swarm testing); together the seeds must
-    cover all.
+    """Each seed leaves out many kinds of faults and of work (swarm testing). All seeds together
+    must cover all kinds.
     """
     from phalanx_research.chaos.faults import MESSAGE_FAULTS
     from phalanx_research.chaos.kernel import Kernel

@@ -1,5 +1,5 @@
-"""A simulated day of a lab: one seed gives one history, and a head that dies in the middle of the
-day loses nothing.
+"""A simulated day of a lab: the same seed always gives the same day, and a head that dies in the
+middle of the day loses nothing.
 """
 
 from __future__ import annotations

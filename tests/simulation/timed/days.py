@@ -1,4 +1,4 @@
-"""Small days for the tests: jobs in one line each, and random ones from a seed."""
+"""Small days for the tests: written by hand with one line for each job, or random from a seed."""
 
 from __future__ import annotations
 

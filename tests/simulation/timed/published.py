@@ -1,7 +1,7 @@
-"""A second, direct implementation of the published rules, without sessions and plugins.
+"""A second, direct implementation of the published policies, without sessions and plugins.
 
-At every arrival and finish, and for service queues whenever a job falls to a lower queue, all jobs
-are placed again in order. Jobs that do not fit are skipped.
+All jobs are placed again in order at every arrival and finish; under tiresias also whenever a job
+falls to a lower queue. Jobs that do not fit are skipped.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Outcome = dict[str, tuple[float, int]]
 
 
 def place(jobs: list[dict[str, Any]], nodes: int, node_gpus: int) -> list[bool]:
-    """Return for each job whether it fits. Jobs of less than a node go to the first node with room,
-    larger jobs to whole free nodes.
+    """Return for each job whether it fits. Jobs of less than a node go to the first node with
+    enough free GPUs, larger jobs to whole free nodes.
     """
     free = [node_gpus] * nodes
     fits = []

@@ -1,4 +1,4 @@
-"""How virtual time passes: starts, stops, gangs, timers, and what is written down."""
+"""How virtual time passes: starts, stops, gangs, timers, and what is recorded."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_gangs_start_together() -> None:
 
 
 def test_tasks_above_the_minimum_follow_when_there_is_room() -> None:
-    """Two of four start at 0 beside a, the others at 10."""
+    """Two of the four tasks of a job start at 0 beside a, the other two at 10."""
     text = "a 0 10 1x4\ng 0 30 4x2 min_tasks=2"
     result = simulate(day(text), TWO, config=classic("fifo"), rules=AT_ONCE)
     assert lives(result)["g"] == (0, 40)
@@ -88,8 +88,8 @@ def test_preemption(preempted: str, overhead_s: float, finish: float) -> None:
 
 
 def test_at_the_heads_pace_only_who_has_a_right_to_it_takes_room() -> None:
-    """Less remaining work does not make room, but a higher priority does. At the head's pace the
-    two cycles that this takes are a moment apart.
+    """A job with less remaining work does not evict another job, but a job of a higher priority
+    does. Eviction and start take two cycles, which at the head's pace are a moment apart.
     """
     rules = Rules(pace=Pace())
     text = "a 0 100 2x4\nb 40 20 1x4"
@@ -104,7 +104,7 @@ def test_at_the_heads_pace_only_who_has_a_right_to_it_takes_room() -> None:
 
 
 def test_the_queue_for_which_room_was_made_comes_first() -> None:
-    """h evicts l of its own queue q. The freed room goes to h, although queue p comes first and its
+    """h evicts l of its own queue q. The freed GPUs go to h, although queue p comes first and its
     job m waits.
     """
     queues = (QueueSpec(name="p"), QueueSpec(name="q"))
@@ -124,8 +124,8 @@ def test_a_broken_gang_frees_all_of_its_room() -> None:
 
 
 def test_time_alone_can_be_a_reason() -> None:
-    """No event happens when b has waited for as long as sla allows, so only a timer can start the
-    cycle.
+    """Nothing happens at the moment when b has waited for as long as sla allows, so only a timer
+    can start the cycle.
     """
     config = parse_volcano(
         """
@@ -190,8 +190,8 @@ def test_measures() -> None:
 
 
 def test_fragments() -> None:
-    """There are tasks of 4 GPUs and of 1. If 1 of 4 GPUs is taken, the other 3 are idle because a
-    task of 4 does not fit.
+    """All tasks ask for 4 GPUs or for 1. If 1 of 4 GPUs is taken, the other 3 are fragmented for
+    the tasks that ask for 4.
     """
     nodes = [machine("n", cpu=8, gpus=4)]
     result = simulate(day("a 0 10 1x1\nb 10 5 1x4"), nodes, config=classic("fifo"), rules=AT_ONCE)

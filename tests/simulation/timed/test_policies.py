@@ -1,4 +1,6 @@
-"""The classic policies: small days worked out by hand, larger ones against the plain rules."""
+"""The classic policies: small days with results computed by hand, and larger days compared with the
+direct implementation of the rules.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def test_four_jobs(
 
 
 def test_service_decides_between_few_and_many_gpus() -> None:
-    """At 2, w has 8 s left on 8 GPUs, x 40 s on 8, y 50 s on 1: time says y last, service first."""
+    """At 2 s, w has 8 s left on 8 GPUs, x 40 s on 8, y 50 s on 1. So y comes last by remaining
+    time, and first by remaining service.
+    """
     text = "w 0 10 1x8\nx 1 40 1x8\ny 2 50 1x1"
     by_time = simulate(day(text), EIGHT, config=classic("srtf"), rules=AT_ONCE)
     by_service = simulate(day(text), EIGHT, config=classic("srsf"), rules=AT_ONCE)
@@ -65,8 +69,10 @@ def test_service_decides_between_few_and_many_gpus() -> None:
 
 
 def test_service_queues_let_the_young_pass() -> None:
-    """a falls at 3,250 and b passes; c passes a at 3,300 and falls in its turn at 6,550, behind a;
-    a falls again at 10,460 with 7,200 s of service, and c ends before it."""
+    """a falls to the lower queue at 3,250, and b runs before a. c arrives at 3,300 and runs before
+    a, until c falls at 6,550 and comes behind a. a falls again at 10,460 with 7,200 s of service,
+    and c ends before a.
+    """
     text = "a 0 10000 1x1\nb 100 10 1x1\nc 3300 4000 1x1"
     for rules in (AT_ONCE, ANEW):
         config = classic("tiresias", anew=rules.anew)
@@ -82,8 +88,8 @@ def test_shortest_of_those_that_wait() -> None:
 
 
 def test_published_rules_cost_every_running_job_at_every_event() -> None:
-    """Each event costs every running job 2 s. a loses them at 10 (b arrives) and at 15 (b ends),
-    and none at its own end.
+    """Each event costs every running job its overhead. a loses 2 s at 10 (b arrives) and at 15 (b
+    ends), and none at its own end.
     """
     text = "a 0 100 1x1 overhead_s=2\nb 10 5 1x1 overhead_s=1"
     result = simulate(day(text), EIGHT, config=classic("srtf", anew=True), rules=PUBLISHED)

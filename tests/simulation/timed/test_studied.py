@@ -1,4 +1,4 @@
-"""Policies that only the simulator has: small days worked out by hand."""
+"""Policies that only the simulator has: small days with results computed by hand."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def test_jobs_of_other_resources_share_a_gpu(policy: str) -> None:
 
 
 def test_jobs_of_one_resource_share_a_gpu_all_the_same() -> None:
-    """An iteration of both jobs together takes twice as long plus a third. After a's end b runs
-    alone.
+    """One iteration of a and one of b together take twice as long as one alone, plus a third. When
+    a has ended, b runs alone.
     """
     jobs = trained("b 0 20 1x1\na 0 10 1x1")
     a = 10 * 2 * SLOWER[2]
@@ -82,8 +82,8 @@ def test_nobody_shares_where_there_is_room() -> None:
 
 
 def test_every_event_costs_a_group_the_overheads_of_all() -> None:
-    """At 5, c arrives, which is too large for this machine. The event still costs a and b the sum
-    of both overheads, 3 s.
+    """c arrives at 5 and is too large for this machine. The event still costs a and b the sum of
+    both overheads, 3 s.
     """
     text = "a 0 10 1x1 overhead_s=2\nb 0 10 1x1 overhead_s=1\nc 5 1 2x1"
     found = finishes(simulate_studied("muri-l", trained(text, a=ON_DATA), ONE))
@@ -93,8 +93,8 @@ def test_every_event_costs_a_group_the_overheads_of_all() -> None:
 
 
 def test_muri_l_serves_who_ran_least() -> None:
-    """At 4, four jobs that have not run share the GPU, which puts all four resources to use, and a
-    waits. When they have ended, a runs alone.
+    """The job that has run least comes first. At 4, four jobs that have not run share the GPU and
+    put all four resources to use, and a waits. When they have ended, a runs alone.
     """
     lines = ["a 0 10 1x1", *(f"{name} 4 3 1x1" for name in "bcde")]
     even = dict.fromkeys("abcde", (2.0, 1.0, 1.0))
@@ -105,8 +105,8 @@ def test_muri_l_serves_who_ran_least() -> None:
 
 
 def test_muri_s_serves_who_has_least_left() -> None:
-    """The order is by GPUs and time left. All jobs need all GPUs, so the four shorter ones share
-    the GPUs, and the longest waits.
+    """Jobs are ordered by their GPUs times their remaining time. All jobs need all GPUs, so the
+    four shorter ones share the GPUs, and the longest waits.
     """
     lines = ["a 0 50 1x4", *(f"{name} 0 3 1x4" for name in "bcde")]
     even = dict.fromkeys("abcde", (2.0, 1.0, 1.0))
@@ -134,7 +134,7 @@ def test_iterations_of_a_guest(
 
 
 def test_a_guest_runs_beside_a_host_that_loses_nothing() -> None:
-    """g does half of its work while h runs for 10 s, and the other half alone."""
+    """g is the guest. It does half of its work while h runs for 10 s, and the other half alone."""
     jobs = trained("h 0 10 1x1\ng 0 10 1x1 priority=-1", h=(0.25, 0.5, 0.25))
     result = simulate_studied("antman", jobs, ONE)
     assert finishes(result) == {"h": 10, "g": 15}
@@ -142,8 +142,8 @@ def test_a_guest_runs_beside_a_host_that_loses_nothing() -> None:
 
 
 def test_a_host_waits_with_the_gpus_that_it_has() -> None:
-    """c keeps three of n0's GPUs while it waits for a's. The guest takes a GPU on which no job
-    runs.
+    """c keeps three GPUs of n0 while it waits for the GPU of a. The guest g takes a GPU on which no
+    job runs.
     """
     jobs = trained("a 0 10 1x1\nb 0 30 1x4\nc 1 5 1x4\nd 2 1 1x2\ng 3 7 1x1 priority=-1")
     result = simulate_studied("antman", jobs, TWO)
@@ -157,8 +157,8 @@ def test_a_gpu_has_one_guest() -> None:
 
 
 def test_a_large_host_gathers_whole_machines() -> None:
-    """b holds n1 from 1 on, and c holds three GPUs of n0 from 2 on. c gets n0 first, and b gets it
-    afterwards.
+    """b waits with all of n1 from 1 on, and c with three GPUs of n0 from 2 on. c gets all of n0
+    first, and b gets it afterwards.
     """
     jobs = trained("a 0 10 1x1\nb 1 5 2x4\nc 2 1 1x4\nd 3 1 1x1")
     found = finishes(simulate_studied("antman", jobs, TWO))
@@ -187,8 +187,9 @@ def test_fair_parts(
 
 
 def test_leases_go_to_whom_sharing_hurts_most() -> None:
-    """At 5, rho is 0.5 + 0.5 / x for a, 0.5 + 1 / x for b and 1 / x for c, so b's part is largest;
-    from 15 on c comes before a, which ran."""
+    """If x is a job's part of the time from 5 on, rho is 0.5 + 0.5 / x for a, 0.5 + 1 / x for b and
+    1 / x for c. So b gets the largest part. From 15 on, c comes before a, which has already run.
+    """
     result = simulate_studied("themis", day("a 0 10 1x1\nb 0 10 1x1\nc 5 10 1x1"), ONE)
     assert finishes(result) == {"a": 30, "b": 15, "c": 25}
     assert [job.preemptions for job in result.jobs] == [1, 0, 0]
@@ -208,7 +209,7 @@ def test_rooms() -> None:
 
 @pytest.mark.parametrize("policy", STUDIED)
 def test_measures(policy: str) -> None:
-    """Only two jobs run, one after the other, each on all GPUs of a machine."""
+    """There are only two jobs. They run one after the other, each on all GPUs of a machine."""
     result = simulate_studied(policy, trained("a 0 10 1x4\nb 10 30 1x4"), TWO[:1], name="hand")
     measures = result.measures
     assert finishes(result) == {"a": 10, "b": 40}

@@ -2,9 +2,9 @@
 
     python -m tests.system.chaos.clock_steps ROUNDS SEED DIRECTORY
 
-Meanwhile jobs with limits and deadlines run and end, and a cron job makes others. No step may end a
-job sooner or later, bill a job for the time that the clock skipped, or list a job twice. Prints
-counts of what happened, as JSON.
+Meanwhile jobs with limits and deadlines run and end, and a cron job submits others. No step of the
+clock may end a job sooner or later, bill a job for the time that the clock skipped, or list a job
+twice. Prints counts of what happened, as JSON.
 """
 
 from __future__ import annotations
@@ -103,12 +103,10 @@ class Trial:
             assert rows.count(name) == 1, f"{name} is listed {rows.count(name)} times"
 
     def close(self) -> None:
-        """End the machine."""
         self._machine.end()
 
 
 def main(rounds: str, seed: str, directory: str) -> None:
-    """Run the program."""
     trial = Trial(Path(directory), int(seed))
     try:
         print(json.dumps(trial.run(int(rounds))), flush=True)

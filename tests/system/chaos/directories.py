@@ -1,12 +1,13 @@
-"""A cluster on small disks whose directories are filled, removed and made read-only under jobs.
+"""A cluster on small disks. Its directories are filled, removed and made read-only while jobs run.
 
     python -m tests.system.chaos.directories ROUNDS SEED DISKS
 
-DISKS is a directory with small file systems `a` and `b`, in a mount namespace of this program:
-there lies what jobs print on the first and on the second node. `run` and `store`, which this
-program mounts, have the sessions and the head's store. When anything happens to one, no job that
-runs is ended or started again, what is asked meanwhile is done or refused with a reason, and all
-goes on afterwards. Prints what was seen, as JSON.
+DISKS is a directory with small file systems `a` and `b`, in a mount namespace of this program. Jobs
+on the first node write their output to `a`, those on the second node to `b`. This program mounts
+two more file systems: `run` has the sessions, and `store` the head's store. When anything happens
+to one of the four, no running job may end or start again. Requests that are made meanwhile must be
+carried out or refused with a reason, and everything must go on afterwards. Prints what was seen, as
+JSON.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ REFUSALS = (1, 2, 120)
 
 @contextlib.contextmanager
 def harmed(place: Path, harm: str) -> Iterator[None]:
-    """Fill, empty or lock this file system meanwhile."""
+    """Fill, empty or lock this file system while the block runs."""
     if harm == "full":
         ballast = place / "ballast"
         for block in (bytes(1 << 20), bytes(4096)):
@@ -54,7 +55,9 @@ def harmed(place: Path, harm: str) -> Iterator[None]:
 
 
 class Trial:
-    """Two nodes, two jobs that run through all rounds, and jobs that are asked for in each."""
+    """Two nodes, two jobs that run through all rounds, and jobs that are submitted in each
+    round.
+    """
 
     def __init__(self, disks: Path, seed: int) -> None:
         self._rng = random.Random(seed)
@@ -168,12 +171,10 @@ class Trial:
         return {key: one.pid for key, one in self._machine.daemons().items()}
 
     def close(self) -> None:
-        """End the machine."""
         self._machine.end()
 
 
 def main(rounds: str, seed: str, disks: str) -> None:
-    """Run the program."""
     trial = Trial(Path(disks), int(seed))
     try:
         print(json.dumps(trial.run(int(rounds))), flush=True)

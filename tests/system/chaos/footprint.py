@@ -1,4 +1,4 @@
-"""The footprint of a session on this machine: processes, descriptors, files, memory."""
+"""The footprint of a session on this machine: its processes, descriptors, files and memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.polling import eventually
 
 
 def is_running(pid):
-    """Whether a process lives (one that has ended and waits to be reaped does not)."""
+    """Whether a process lives. A process that has ended and waits to be reaped does not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -33,12 +33,11 @@ class Footprint:
 
     @classmethod
     def of(cls, handle, driver_pid=None):
-        """The footprint of the session that `init` returned."""
+        """Return the footprint of the session that `init` returned."""
         return cls(driver_pid or os.getpid(), handle["session_dir"], handle["object_store_address"])
 
     @property
     def node(self):
-        """The node's pid."""
         for child in psutil.Process(self.driver).children():
             if any("runtime.node.process" in part for part in child.cmdline()):
                 return child.pid
@@ -51,11 +50,10 @@ class Footprint:
 
     @property
     def workers(self):
-        """Pids of all workers."""
         return workers_of(self.node)
 
     def processes(self):
-        """Pids of the node, the fork server and workers."""
+        """Return the pids of the node, its fork server and its workers."""
         return [child.pid for child in psutil.Process(self.node).children(True)] + [self.node]
 
     def files(self):
@@ -68,11 +66,11 @@ class Footprint:
         return found
 
     def objects(self):
-        """Files of objects, in shared memory and spilled."""
+        """Return the files of objects, in shared memory and spilled."""
         return [*self.shared.iterdir(), *self.spilled()]
 
     def spilled(self):
-        """Files of objects on disk."""
+        """Return the files of spilled objects."""
         return [p for place in self.spills if place.exists() for p in place.iterdir()]
 
     def sockets(self):
@@ -86,10 +84,10 @@ class Footprint:
 
 
 def descriptors(pid):
-    """How many descriptors a process has open."""
+    """Return the number of descriptors that a process has open."""
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def resident_bytes(pid):
-    """Memory that a process holds."""
+    """Return the bytes of memory that a process holds."""
     return psutil.Process(pid).memory_info().rss

@@ -1,10 +1,10 @@
-"""A cluster whose head is killed and started again under load; and what must be true after that.
+"""A cluster whose head is killed and started again under load, and checks of the result.
 
     python -m tests.system.chaos.head_restarts STORE RESTARTS SEED [DISK]
 
-STORE is a path or a Redis directory (`redis:DIRECTORY`, whose server this program starts). With
-DISK, a small file system that holds the store, each restart happens while that is full; with Redis
-and DISK the server's memory is full. Prints what was seen, as JSON.
+STORE is a path or a Redis directory (`redis:DIRECTORY`, whose server this program starts). DISK is
+a small file system that holds the store; each restart happens while it is full. With Redis and
+DISK, the server's memory is full instead. Prints what was seen, as JSON.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ from phalanx_benchmarks.redis_server import RedisServer
 PATIENCE_S = 180.0
 QUIET_S = 4.0
 NODE_PATIENCE_S = 3.0
-"""Nodes without work would end after less than a quiet time without a message."""
+"""The seconds without a head after which a node without work ends. They are fewer than QUIET_S: a
+node that had forgotten its work would end in that time.
+"""
 BLOCK = bytes(64 * 1024)
 
 
@@ -75,11 +77,11 @@ class Load:
             thread.start()
 
     def works(self) -> list[Callable[[], None]]:
-        """Return the work that is repeated, each in a thread of its own."""
+        """Return functions that each repeat one kind of work. Each runs in a thread of its own."""
         return [self._submit, self._run_tasks, self._call]
 
     def end(self) -> None:
-        """Stop submitting, and wait until all that was submitted is answered."""
+        """Stop submitting, and wait until everything that was submitted has an answer."""
         self._is_over.set()
         for thread in self._threads:
             thread.join(PATIENCE_S)
@@ -255,7 +257,6 @@ class Trial:
         return ask_daemon(*head, GetStatus(), PATIENCE_S)
 
     def close(self) -> None:
-        """End the load and the cluster."""
         logs = logs_text(Path(self._cluster.temp_dir, "logs"))
         self._cluster.shutdown()
         if sys.exc_info()[0] is not None:
@@ -271,8 +272,8 @@ def until(is_met: Callable[[], bool]) -> None:
 
 @contextlib.contextmanager
 def _store(text: str, disk: str) -> Iterator[tuple[str, Disk | ServerMemory | None]]:
-    """Yield the address of the store, and the disk or memory of it that can be filled (None:
-    neither).
+    """Yield the address of the store, and the part of it that can be filled: its disk or its
+    server's memory; None if neither can be filled.
     """
     if not text.startswith("redis:"):
         yield text, Disk(Path(disk)) if disk else None
@@ -282,7 +283,6 @@ def _store(text: str, disk: str) -> Iterator[tuple[str, Disk | ServerMemory | No
 
 
 def main(store: str, restarts: str, seed: str, disk: str = "") -> None:
-    """Run the program."""
     with _store(store, disk) as (address, room):
         trial = Trial(address, int(seed), room)
         try:

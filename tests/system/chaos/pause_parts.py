@@ -1,5 +1,5 @@
-"""More parts of a cluster whose pauses harm nobody: its page, an actor that owns tasks, parents of
-work, and commands that are being started.
+"""More parts of a cluster for `pauses`: its page, an actor that owns tasks, shields, and commands
+that are being started.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from phalanx.runtime.os.process_tree import children_of
 
 @phalanx.remote(max_retries=0, num_cpus=0.1)
 def once(number: int) -> int:
-    """A task that may run once and no more."""
+    """Return the number. As a task it may run once and no more."""
     return number
 
 
@@ -31,7 +31,6 @@ class Owner:
     """An actor that owns tasks."""
 
     def pid(self) -> int:
-        """Return the pid of this owner."""
         return os.getpid()
 
     def ask(self, first: int, count: int) -> list[int]:
@@ -59,7 +58,6 @@ class Page:
         until(lambda: f">{job}</a>" in self._ask("/jobs"))
 
     def end(self) -> None:
-        """End the server."""
         serving.stop(self._server)
 
     def _ask(self, path: str, data: bytes | None = None) -> str:
@@ -70,8 +68,8 @@ class Page:
 
 
 def shields_of(node: int) -> list[int]:
-    """Return the pids of the parents of the workers and commands that the node's fork server has
-    started.
+    """Return the pids of the shields (parents of workers and commands) that the node's fork server
+    has started.
     """
     return [
         pid
@@ -81,8 +79,9 @@ def shields_of(node: int) -> list[int]:
 
 
 def beginnings(node: int, before: set[int]) -> list[int]:
-    """Return the processes that the fork server of a node has made since `before`, and their
-    children. A thread of the fork server waits for those that do not run their program yet.
+    """Return the pids of the processes that the fork server of a node has made since `before`, and
+    of their children. Some of them do not run their program yet; a thread of the fork server waits
+    for these.
     """
     made = [
         pid

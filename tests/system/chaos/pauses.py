@@ -1,12 +1,14 @@
-"""A cluster whose processes are stopped and continued under load; and what must be true after that.
+"""A cluster whose processes are stopped and continued under load, and checks of the result.
 
     python -m tests.system.chaos.pauses PAUSES SEED STORE
 
-The head, gateways and fork servers, workers and their parents, owners of tasks, the server of the
-page, and commands that are being started stand still for up to one and a half times as long as a
-node may be silent; nodes for less than that, as the head takes a node for dead
-that is silent for longer. In some rounds a job that ignores SIGTERM is cancelled meanwhile: it ends
-by its grace, if the processes that must end it run. Prints what was seen, as JSON.
+The stopped processes are the head, nodes, gateways, fork servers, workers and their parents, owners
+of tasks, the server of the page, and commands that are being started. A node is stopped for less
+time than it may be silent, because the head declares a node dead that is silent for longer. The
+others are stopped for up to one and a half times as long.
+
+In some rounds a job that ignores SIGTERM is cancelled meanwhile. If the processes that must end it
+run, it ends when its grace is over. Prints what was seen, as JSON.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ KINDS = (
     "head", "node", "gateway of head", "gateway", "fork server", "worker", "shield", "command",
     "driver", "owner", "page",
 )  # fmt: skip
-"""Kinds of processes. "command": one that is being started, for which a thread waits."""
+"""The kinds of processes that are stopped. "command" is a process that is being started, for which
+a thread of the fork server waits.
+"""
 BYSTANDERS = ("fork server", "worker", "driver", "owner", "page", "command")
 """Kinds of processes that are not needed to cancel a job and end it."""
 TASKS = 10
@@ -73,7 +77,9 @@ def member(place: str) -> int:
 
 
 class Work(Load):
-    """The load of head restarts, gangs whose members run once, and an actor's tasks."""
+    """The load of `head_restarts`, plus gangs whose members run once, and an actor that owns
+    tasks.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.gangs = self.owned = 0
@@ -152,7 +158,9 @@ class Cancelled:
         self._state = self._job.wait(PATIENCE_S)
 
     def check(self) -> None:
-        """Wait for its end. Raises AssertionError unless it was ended, and its process is gone."""
+        """Wait until the job has ended. Raises AssertionError unless it was ended and its process
+        is gone.
+        """
         self._thread.join(PATIENCE_S)
         assert self._state == "Terminated", f"a cancelled job is {self._state or 'not over'}"
         assert not Path(f"/proc/{self._pid}/cwd").exists(), "its process is gone"
@@ -208,8 +216,8 @@ class Trial:
         return {**self.seen, **counts, "gangs": load.gangs, "owned": load.owned}
 
     def _goes_on(self, calls: int) -> None:
-        """Wait until this many more calls are answered. The load makes its calls one after
-        another.
+        """Wait until `calls` more calls of the load are answered. The load makes its calls one
+        after another.
         """
         wanted = self._load.calls + calls
         until(lambda: self._load.calls >= wanted or bool(self._load.errors))
@@ -255,13 +263,15 @@ class Trial:
             cancelled.check()
 
     def _next_kind(self) -> str:
-        """Return the next kind of process to stop: every kind once before any kind again."""
+        """Return the next kind of process to stop. Every kind comes once before any kind comes
+        again.
+        """
         if not self._kinds:
             self._kinds = self._rng.sample(KINDS, len(KINDS))
         return self._kinds.pop()
 
     def _beginning(self, node: int) -> list[int]:
-        """The first processes that this node makes from now on."""
+        """Wait until the fork server of a node makes new processes; return their pids."""
         before = set(beginnings(node, set()))
         end = time.monotonic() + SILENCE_S
         while not (found := beginnings(node, before)) and time.monotonic() < end:
@@ -273,7 +283,9 @@ class Trial:
         return Cancelled(self._work / f"cancelled{self.seen['cancelled']}", grace_s)
 
     def _processes(self) -> set[int]:
-        """Return the pids of the head, the nodes, and their gateways and fork servers."""
+        """Return the pids of the head and the nodes, and of their child processes: gateways and
+        fork servers.
+        """
         head = self._cluster.head_pid
         assert head is not None
         parents = [head, *(node.pid for node in self._cluster.list_all_nodes())]
@@ -284,7 +296,6 @@ class Trial:
         return ask_daemon(*head, GetStatus(), PATIENCE_S)
 
     def close(self) -> None:
-        """End the load and the cluster."""
         logs = logs_text(Path(self._cluster.temp_dir, "logs"))
         self._driver.process.kill()
         self._page.end()
@@ -294,7 +305,7 @@ class Trial:
 
 
 def _signal(pid: int, number: int) -> None:
-    """Send a signal to a process that may have ended: idle workers end."""
+    """Send a signal to a process. Do nothing if the process has ended, as idle workers may."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -302,7 +313,6 @@ def _signal(pid: int, number: int) -> None:
 
 
 def main(pauses: str, seed: str, store: str) -> None:
-    """Run the program."""
     trial: Any = Trial(store, int(seed))
     try:
         print(json.dumps(trial.run(int(pauses))), flush=True)

@@ -21,8 +21,8 @@ LAST_BYTES = 3000
 
 @dataclass(frozen=True, kw_only=True)
 class Soak:
-    """A long run of a module of this folder, whose `main` takes a number of rounds, a seed and more
-    words.
+    """A long run of a module of this folder. The module's `main` takes the number of rounds, a seed
+    and more arguments.
 
     The environment variable NAME sets the number of rounds, and NAME_SEED the seed.
     """

@@ -1,6 +1,6 @@
 """The clock of a head's machine is set ahead and back under jobs (`make test-slow`).
 
-PHALANX_CLOCK_STEPS says how often, PHALANX_CLOCK_STEPS_SEED with which luck.
+PHALANX_CLOCK_STEPS sets the number of rounds, PHALANX_CLOCK_STEPS_SEED the seed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Directories of each kind are filled, removed and made read-only under jobs (`make test-slow`).
 
-PHALANX_DIRECTORIES says how often, PHALANX_DIRECTORIES_SEED with which luck.
+PHALANX_DIRECTORIES sets the number of rounds, PHALANX_DIRECTORIES_SEED the seed.
 """
 
 from __future__ import annotations

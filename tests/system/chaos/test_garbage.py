@@ -112,7 +112,9 @@ GARBAGE = {
 
 @pytest.fixture(scope="module")
 def session():
-    """Start one session for all garbage, so that harm shows in later tests."""
+    """Start one session for all tests of this module, so that a later test finds the harm that
+    garbage has done.
+    """
     from tests.system.chaos.footprint import Footprint
 
     import phalanx

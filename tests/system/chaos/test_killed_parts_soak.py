@@ -1,5 +1,5 @@
-"""Fork servers and gateways are killed repeatedly while jobs run: each job ends as it would without
-that.
+"""Fork servers and gateways are killed repeatedly while jobs run. Each job must end as if none had
+been killed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KILLS, JOBS = 20, 20
 
 
 def kill_part(find, node):
-    """Kill a part of a node. Returns when its replacement runs."""
+    """Kill a helper process of a node, which `find` returns. Wait until its replacement runs."""
     pid = find(node)
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: find(node) != pid, "the next one")

@@ -1,5 +1,5 @@
-"""A node's processes are repeatedly killed and started again while jobs and an array run: each job
-and task ends once, as it would without that.
+"""A node's processes are killed and started again repeatedly while jobs and an array run. Each job
+and array task must end once, as if none had been killed.
 """
 
 from __future__ import annotations

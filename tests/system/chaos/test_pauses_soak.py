@@ -1,6 +1,7 @@
-"""Processes of every kind are stopped at random moments under load, and go on (`make test-slow`).
+"""Processes of every kind are stopped at random moments under load, and continued (`make
+test-slow`).
 
-PHALANX_PAUSES says how often, PHALANX_PAUSES_SEED with which luck.
+PHALANX_PAUSES sets the number of pauses, PHALANX_PAUSES_SEED the seed.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ def test_an_object_larger_than_the_store_goes_to_disk_and_leaves_it(start, ray):
 
 
 def test_the_memory_monitor_ends_the_youngest_task_or_actor_and_says_so(start, ray, monkeypatch):
-    """The limit is above the memory in use now by more than other tests may take meanwhile. The
-    task takes all that is left.
+    """The limit is the memory that is in use now, plus a margin that is larger than what other
+    tests may take meanwhile. The task takes all memory below the limit.
     """
     memory = psutil.virtual_memory()
     left = min(1280 * MIB, memory.available // 3)

@@ -20,8 +20,8 @@ ALLOWED = {
     "sockets": 6,
     "object files": 12,
 }
-"""How much more may be held at the end than after the first rounds, because of caches and idle
-workers.
+"""How much each count may grow between the first rounds and the end. Caches and idle workers may
+hold this much.
 """
 
 

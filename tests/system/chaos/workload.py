@@ -28,7 +28,7 @@ MIB = 1 << 20
 
 
 class Killer(threading.Thread):
-    """Kills a random worker at random intervals."""
+    """Kills random workers of a session, at random intervals."""
 
     def __init__(self, footprint, seed, pause_s):
         super().__init__(daemon=True)
@@ -179,7 +179,7 @@ class Soak:
     # ---- leaks -------------------------------------------------------------------------------
 
     def measure(self):
-        """Return the amounts that this process and the node hold, once no work runs."""
+        """Return the amounts that this process and the node hold when no work runs any more."""
         gc.collect()
         node = self.footprint.node
         return {
@@ -194,8 +194,8 @@ class Soak:
         }
 
     def leaks(self, before, allowed):
-        """Return the counts that have grown by more than `allowed` since `before`. Waits a while
-        for releases.
+        """Return those of the amounts that have grown by more than `allowed` since `before`. Waits
+        a while, because memory and descriptors may be released later.
         """
         grown: dict[Any, Any] = {}
 

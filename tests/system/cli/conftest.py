@@ -62,7 +62,7 @@ class Machine:
     def without_reader(
         self, *arguments: str, code: str = COMMAND
     ) -> subprocess.CompletedProcess[str]:
-        """Run one command whose output goes to a pipe that is not read any more."""
+        """Run one command whose output goes to a pipe that nobody reads any more."""
         reader, writer = os.pipe()
         os.close(reader)
         with (
@@ -85,7 +85,7 @@ class Machine:
         )
 
     def done(self, *arguments: str, **env: str) -> str:
-        """The output of a command that must succeed."""
+        """Return the output of a command that must succeed."""
         ended = self.phalanx(*arguments, **env)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout
@@ -99,12 +99,11 @@ class Machine:
         return {row["name"]: row.as_dict() for row in self.ask(ListJobs())}
 
     def ask(self, request: Request[R]) -> R:
-        """The answer of the head."""
         (head,) = [(s, one) for s, one in daemons(self.root) if one.kind == "head"]
         return ask_daemon(*head, request, PATIENCE_S)
 
     def nodes(self) -> dict[str, dict[str, Any]]:
-        """Nodes by the value of their label `name`."""
+        """Return the nodes by the value of their label `name`."""
         return {row["labels"].get("name", ""): row for row in self.status()["nodes"]}
 
     def start_head(self, *arguments: str) -> str:
@@ -114,7 +113,7 @@ class Machine:
         return str(self.status()["address"])
 
     def join(self, address: str, name: str, *arguments: str) -> str:
-        """Start a node of this name, small; its id."""
+        """Start a small node of this name; return its id."""
         small = ("--num-cpus", "1", "--object-store-memory", "80000000")
         self.done("start", "--address", address, *small, "--labels", f"name={name}", *arguments)
         return str(self.nodes()[name]["node_id"])

@@ -50,7 +50,7 @@ host = "beta"
 address = "127.0.0.1"
 """
 HERE = f'venv = "{sys.prefix}"'
-"""The line of the cluster file for software that the machines already have."""
+"""The line of the cluster file that says that the machines already have the software."""
 
 
 class Lab:
@@ -90,7 +90,7 @@ class Lab:
         self.file.write_text(text + more)
 
     def phalanx(self, *words: str, code: int = 0, **variables: str) -> str:
-        """Run a command of the administrator, and return all that it prints."""
+        """Run a command of the administrator, and return everything that it prints."""
         return self._run(words, self.env | variables, code)
 
     def on(self, name: str, *words: str) -> str:

@@ -1,5 +1,6 @@
-"""A real podman for tests: that of the machine, or one from Debian's packages, in a directory of
-the test."""
+"""A real podman for tests: the machine's own one, or one from Debian's packages in a directory of
+the test.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +64,9 @@ def why_none() -> str:
 
 
 class Podman:
-    """podman below a directory, with an image localhost/busy:1. Raises CalledProcessError where
-    Debian's packages cannot be fetched."""
+    """podman with its data below a directory, and with an image localhost/busy:1. Raises
+    CalledProcessError where Debian's packages cannot be fetched.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -106,7 +108,9 @@ class Podman:
         return self.root / "image.tar"
 
     def add_python(self) -> None:
-        """Make localhost/python:1 of the other image and of this Python without its packages."""
+        """Build the image localhost/python:1 from localhost/busy:1 and this Python without its
+        packages.
+        """
         tree = shutil.copytree(self.root / "image", self.root / "python", symlinks=True)
         library = Path(sysconfig.get_path("stdlib"))
         there = tree / library.relative_to("/")
@@ -127,22 +131,22 @@ class Podman:
         self.run("import", "--change", change, str(self.root / "python.tar"), "localhost/python:1")
 
     def run(self, *arguments: str) -> str:
-        """The output of a command of podman."""
+        """Run a command of podman; return its output."""
         return run(str(self.bin / "podman"), *arguments)
 
     def containers(self) -> list[str]:
-        """The names of all containers, ended ones included."""
+        """Return the names of all containers, also of those that have ended."""
         return self.run("ps", "--all", "--format", "{{.Names}}").split()
 
 
 def libraries_of(programs: list[Path]) -> set[str]:
-    """The shared libraries that these programs need."""
+    """Return the shared libraries that these programs need."""
     shown = run(present(find_tool("ldd")), *map(str, programs))
     return set(re.findall(r"(/\S+) \(0x", shown))
 
 
 def run(*argv: str, cwd: Path | None = None) -> str:
-    """The output of a program that must succeed."""
+    """Run a program that must succeed; return its output."""
     done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
     return done.stdout

@@ -54,6 +54,8 @@ class SlurmMachine:
     def line(
         self, line: str, directory: str | os.PathLike[str], **env: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a line through a shell, or without one if it is one plain command."""
+        """Run one line: without a shell if it is a single plain command, otherwise through a
+        shell.
+        """
         is_plain = _PLAIN.fullmatch(line) and line.split(maxsplit=1)[0] in COMMANDS
         return self.run(shlex.split(line) if is_plain else ["sh", "-c", line], directory, **env)

@@ -1,4 +1,4 @@
-"""Commands at a real terminal: what they show, and what is typed to them."""
+"""Commands at a real terminal: what they show, and how they react to what is typed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ class Terminal:
         fcntl.ioctl(self.side, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
 
     def type(self, text: str) -> None:
-        """Type this text."""
         os.write(self.side, text.encode())
 
     def wait_for(self, text: str) -> str:
@@ -63,8 +62,8 @@ class Terminal:
         return seen.decode()
 
     def code(self) -> int:
-        """Wait for the end of the command and return its exit code. Reads the last output
-        meanwhile, because the command could not end otherwise.
+        """Wait until the command has ended; return its exit code. Reads the last output meanwhile,
+        because the command could not end otherwise.
         """
         deadline = time.monotonic() + PATIENCE_S
         while self.process.poll() is None:
@@ -81,7 +80,7 @@ class Terminal:
         return termios.tcgetattr(self.side)[:4] == self.before[:4]
 
     def close(self) -> None:
-        """End it, whatever it does."""
+        """Kill the command, whatever it does."""
         self.process.kill()
         self.process.wait()
         os.close(self.side)

@@ -19,7 +19,7 @@ def job_pid(path: Path) -> int:
 
 
 def submit(machine: Any, name: str) -> int:
-    """Start a job that writes its process id and sleeps; the id."""
+    """Start a job that writes its process id and sleeps; return that process id."""
     file = Path(machine.directory) / name
     line = f"echo $$ > {file}.new; mv {file}.new {file}; exec sleep 1000"
     machine.done("run", "--detach", "--name", name, "--", "sh", "-c", line)

@@ -1,4 +1,6 @@
-"""A real head whose clock is set far ahead and back: what it bills, makes and ends stays right."""
+"""A real head whose clock is set far ahead and back: its bills, the jobs of its cron jobs, and what
+it reports stay right.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ spec:
 
 
 class Clock:
-    """The wall-clock time as the machine's programs see it."""
+    """The wall clock that the machine's programs see."""
 
     def __init__(self, machine: Machine, tmp_path: Path) -> None:
         self._machine = machine
@@ -59,7 +61,9 @@ class Clock:
         self._steps = 0
 
     def set(self, ahead_s: float) -> None:
-        """Set it so far ahead, and wait until the head has noticed."""
+        """Set the clock this many seconds ahead of the real time, and wait until the head has
+        noticed.
+        """
         draft = self._file.with_suffix(".new")
         draft.write_text(str(ahead_s))
         os.replace(draft, self._file)
@@ -76,7 +80,7 @@ def clock(machine: Machine, tmp_path: Path) -> Clock:
 
 
 def made(machine: Machine) -> int:
-    """Return when the newest job of the cron job was due."""
+    """Return the time for which the newest job of the cron job was due."""
     [row] = machine.ask(ListCrons())
     return round(row.last_scheduled or 0)
 

@@ -101,7 +101,7 @@ def test_what_listens_listens_on_this_machine_alone(running):
 
 
 class Impostor:
-    """Listens on a port of this machine and answers a hello with these bytes."""
+    """Listens on a port of this machine and answers each hello with `answer`."""
 
     def __init__(self, answer: bytes) -> None:
         self._answer = answer
@@ -353,8 +353,8 @@ main()
 
 @pytest.mark.parametrize("how", [(), ("--force",)])
 def test_nothing_that_a_job_has_started_outlives_its_node(machine, tmp_path, how):
-    """With --force all processes that a job had started survived, because the process that would
-    end them was killed first.
+    """In an earlier version, with --force, all processes that a job had started survived. The
+    process that should have ended them was killed first.
     """
     machine.start_head()
     began = tmp_path / "began"

@@ -24,11 +24,11 @@ for named, address, options in json.loads(sys.argv[1]):
         print(json.dumps([type(error).__name__, str(error)]))
 """
 OWN = "pid:"
-"""How the address begins of a runtime that belongs to the program."""
+"""The beginning of the address of a runtime that belongs to the program itself."""
 
 
 def connect(machine, *cases):
-    """Return the result of `init` for each (PHALANX_ADDRESS, address, options)."""
+    """Return the result of `init` for each of the cases: (PHALANX_ADDRESS, address, options)."""
     ended = machine.python(PROGRAM, json.dumps(cases))
     assert ended.returncode == 0, ended.stderr
     return [json.loads(line) for line in ended.stdout.splitlines()]

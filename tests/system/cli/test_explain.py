@@ -1,4 +1,4 @@
-"""`phalanx explain`: what it says, its data, and its exit statuses."""
+"""`phalanx explain`: its text, its data as JSON, and its exit codes."""
 
 from __future__ import annotations
 

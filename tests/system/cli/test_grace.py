@@ -1,4 +1,6 @@
-"""The grace of programs below shells: until the last of them has ended, or until it is over."""
+"""The grace of programs below shells: it lasts until the last of the programs has ended, or until
+its time is over.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ os.rename(path("new"), path("pids"))
 while True:
     signal.pause()
 """
-"""A program that, after it is asked to end, waits for the file `go`, saves its state and ends."""
+"""A program that waits for the file `go` when it is asked to end, then saves its state and ends."""
 
 
 class Saver:
@@ -47,7 +49,7 @@ class Saver:
         self.alone = ("sh", "-c", self.line)
 
     def pids(self):
-        """The process ids of the shell and of the program."""
+        """Return the process ids of the shell and of the program."""
         file = self.directory / "pids"
         eventually(file.exists)
         return [int(pid) for pid in file.read_text().split()]

@@ -51,7 +51,7 @@ DAY = {
     "waits": ("Completed", ["Completed"]),
     "wrong": ("Terminated", ["Terminated"]),
 }
-"""The state of each job at its end, and the states of its attempts."""
+"""The state in which each job must end, and those in which its attempts must end."""
 SWEEP = {
     0: ("Completed", ["Completed"]),
     1: ("Completed", ["Failed", "Completed"]),
@@ -60,13 +60,13 @@ SWEEP = {
     4: ("Failed", ["Failed", "Failed"]),
     5: ("Completed", ["Completed"]),
 }
-"""The ends of the array tasks of the sweep. Those of `judge` start after those that have
-completed.
+"""The same for each array task of `sweep`. An array task of `judge` starts if that of `sweep` with
+the same index has completed.
 """
 
 
 class Day:
-    """The cluster, and what was seen of the programs that ran on it."""
+    """The cluster, and observations of the programs that ran on it."""
 
     def __init__(self, machine: Machine, directory: Path) -> None:
         self.machine = machine
@@ -76,7 +76,7 @@ class Day:
         self.users: dict[str, str] = {}
 
     def gate(self, name: str) -> str:
-        """Return the code of a program that waits until `name` is opened."""
+        """Return the code of a program that waits until the test opens the gate `name`."""
         return f"until test -e {self.directory}/{name}; do sleep 0.05; done"
 
     def open(self, *names: str) -> None:
@@ -104,7 +104,9 @@ class Day:
         return {name: row["state"] for name, row in self.machine.jobs().items()}
 
     def restart_head(self, *while_gone: str) -> None:
-        """Kill the head, open these while there is none, and start one on the same store."""
+        """Kill the head, open the named gates while there is no head, and start a head on the same
+        store.
+        """
         head = self.machine.daemons()["head"]
         os.kill(head.pid, signal.SIGKILL)
         eventually(lambda: "head" not in self.machine.daemons())

@@ -1,5 +1,5 @@
-"""The use of a running member over time. The head asks the member's node for it, as for the page of
-the job.
+"""The use of a running member over time. The head asks the member's node for it, as it does for the
+page of the job.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Two nodes on one machine: its resources are offered once, and each node has its own name."""
+"""Two nodes on one machine: the resources of the machine are offered by one of them only, and each
+node has its own name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""200 MB of output of a member on another machine: whole at the command, and in little memory."""
+"""A member on another machine prints 200 MB: the command shows all of it, and no process needs much
+memory for it.
+"""
 
 from __future__ import annotations
 

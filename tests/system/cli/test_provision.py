@@ -44,7 +44,7 @@ limit = "2m"
 
 
 class Place:
-    """A head without a node, with a home of its own and the programs of a pool."""
+    """A head without a node, with its own home directory and the programs of a pool."""
 
     def __init__(self) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="phx-"))  # a short path, for sockets

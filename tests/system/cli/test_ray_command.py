@@ -52,7 +52,7 @@ ray.get(speaker.say.remote("loud and clear"))
 
 
 def ray(machine: Machine, *arguments: str, **env: str) -> str:
-    """The output of a command that must succeed."""
+    """Return the output of a command that must succeed."""
     ended = machine.python(RAY, *arguments, **env)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
@@ -121,7 +121,9 @@ WORDS = [
 
 
 def test_the_words_of_a_command_reach_it_as_they_were_given(started):
-    """A shell read them: $((1+1)) became 2, and * the names of files."""
+    """In an earlier version a shell interpreted the words: $((1+1)) became 2, and * the names of
+    files.
+    """
     code = "import json, sys; print(json.dumps(sys.argv[1:]))"
     printed = ray(started, "job", "submit", "--", sys.executable, "-c", code, *WORDS)
     assert json.dumps(WORDS) in printed.splitlines()

@@ -1,4 +1,4 @@
-"""`ray status` in the layout that scripts know."""
+"""`ray status` prints the layout that scripts expect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines that share no secret except the token in Ray's variables."""
+"""Machines that share no secret except a token, which is in Ray's environment variables."""
 
 from __future__ import annotations
 

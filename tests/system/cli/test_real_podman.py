@@ -1,4 +1,4 @@
-"""Jobs in images by a real podman: what they see, how they end, and that no container is left."""
+"""Jobs in images with a real podman: what they see, how they end, and that no container is left."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def test_a_gang_runs_in_its_image(machine, podman):
 
 
 def begin(machine: Machine, directory: Path, script: str, *options: str) -> str:
-    """Start a job whose command makes the file `began`. Returns the job's name when it exists."""
+    """Start a job whose command makes the file `began`. When the file exists, return the job's
+    name.
+    """
     name = f"job-{directory.name.replace('_', '-')}"[:40].rstrip("-")
     given = ("--name", name, "--directory", str(directory), "-d", *options)
     machine.done(*IN_IMAGE, *given, "--", "sh", "-c", script)

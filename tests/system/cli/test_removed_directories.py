@@ -44,7 +44,7 @@ def answers(machine):
 
 
 def state_of(machine, job):
-    """Return the job's state; "" while the head's socket has not been made again."""
+    """Return the job's state; "" while the head has not made its socket again."""
     with contextlib.suppress(ConnectionError):
         return machine.jobs()[job]["state"]
     return ""

@@ -1,4 +1,6 @@
-"""Reservations, draining at a time and licenses by command, and a head that is killed."""
+"""Commands for reservations, for draining at a given time and for licenses, and a head that is
+killed.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,9 @@ def node_of(machine):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", own_address()], ids=["plain", "tls"])
 def test_jobs_go_on_when_the_nodes_of_a_machine_are_restarted(machine, host):
-    """If other machines can reach the node, its session also has the gateway's certificate."""
+    """`host`: the address of the node. If other machines can reach the node, its session also has
+    the gateway's certificate.
+    """
     if not host:
         pytest.skip("this machine has no address but loopback")
     machine.start_head("--num-cpus", "2", "--host", host)
@@ -65,9 +67,7 @@ def test_a_restart_that_is_asked_for_during_another_one_ends_nothing(machine):
 
 
 def test_an_idle_node_offers_as_much_after_its_restart(machine):
-    """When the node's next process joins, the head does not yet know that the former one is
-    dead.
-    """
+    """The head does not yet know that the node's former process is dead when the next one joins."""
     machine.start_head()
     (before,) = machine.status()["nodes"]
     machine.done("restart")

@@ -95,7 +95,7 @@ WORDS = [
 
 
 def test_words_reach_a_program_as_they_were_given(slurm):
-    """The words pass through a batch script, a step, and a job without a script."""
+    """The words are passed to a batch script, to a step, and to a job without a script."""
     home = Path(slurm.machine.home)
     program = (sys.executable, "-c", "import json, sys; print(json.dumps(sys.argv[1:]))")
     line = f'{shlex.join(program)} "$@"\n'

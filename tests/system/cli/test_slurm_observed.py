@@ -1,6 +1,6 @@
-"""Observations of real Slurm 22.05.8, case by case, over a real cluster of two nodes.
+"""Observations of real Slurm 22.05.8, case by case, repeated on a real cluster of two nodes.
 
-Each row is a line for a shell, what it prints, and the code with which it ends. `@` stands for the
+Each row has a line for a shell, the text that it prints, and the exit code. `@` stands for the
 number of the job that the line before it in the same row submitted.
 """
 

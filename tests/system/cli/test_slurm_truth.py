@@ -1,4 +1,4 @@
-"""How jobs ended, which array tasks exist, and where an input ends: all as Slurm reports it."""
+"""How jobs ended, which array tasks exist, and what ends an input: reported as Slurm reports it."""
 
 from __future__ import annotations
 
@@ -155,7 +155,9 @@ def test_what_the_head_refuses_is_an_error_in_the_form_of_slurm(slurm, words):
 
 
 def test_nodes_of_this_machine_have_names_in_every_listing(slurm):
-    """Their address, 127.0.0.1, would not tell them apart from nodes of other machines."""
+    """All nodes here have the address 127.0.0.1, which does not distinguish them from nodes of
+    other machines.
+    """
     names = {row["name"] or row["hostname"] for row in slurm.machine.status()["nodes"]}
     assert set(slurm("sinfo", "-hN", "-o", "%N").stdout.split()) == names
     assert set(slurm("sinfo", "-hs", "-o", "%N").stdout.strip().split(",")) == names

@@ -1,5 +1,5 @@
-"""Tables: one line per row in a pipe, wrapped in a terminal. No cell can send control sequences to
-the terminal.
+"""Tables have one line for each row in a pipe, and are wrapped in a terminal. No cell can send
+control sequences to the terminal.
 """
 
 from __future__ import annotations

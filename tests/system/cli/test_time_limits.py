@@ -1,4 +1,4 @@
-"""Time from the command line: limits, deadlines, holding, and a head that is killed in between."""
+"""Commands about time: limits, deadlines, holding, and a head that is killed in between."""
 
 from __future__ import annotations
 

@@ -7,7 +7,9 @@ from typing import Any
 
 
 def copied(machine: Any, name: str) -> str:
-    """Copy the token's file, as to another machine; return the path of the copy."""
+    """Copy the token's file, as an administrator would to another machine; return the path of the
+    copy.
+    """
     path = f"{machine.directory}/{name}"
     shutil.copy(f"{machine.home}/.phalanx/token", f"{path}.new")
     shutil.move(f"{path}.new", path)

@@ -1,4 +1,4 @@
-"""`phalanx top`: what it shows, in any width, and at a real terminal."""
+"""`phalanx top`: what it shows at every width, and at a real terminal."""
 
 from __future__ import annotations
 

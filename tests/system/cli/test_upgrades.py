@@ -24,7 +24,7 @@ messages.PROTOCOL_VERSION = {NEXT}
 
 @pytest.fixture
 def next_release(tmp_path):
-    """Return the variables that make programs use the next release, whose protocol version
+    """Return environment variables with which programs use the next release, whose protocol version
     differs.
     """
     here = tmp_path / "next"
@@ -34,8 +34,8 @@ def next_release(tmp_path):
 
 
 def begun(machine, path):
-    """Start a job. Returns a function that returns the process ids of all copies that have
-    begun.
+    """Start a job. Returns a function that returns the process ids of all copies of its command
+    that have begun, in order to see whether it ran twice.
     """
     script = f"echo $$ >> {path}; exec sleep 1000"
     machine.done("run", "--detach", "--name", "work", "--", "sh", "-c", script)

@@ -13,7 +13,9 @@ from tests.polling import eventually
 from tests.system.cli.conftest import COMMAND, Machine
 
 LAST, WIDTH = 1_050_000, 99
-"""Up to LAST, `seq` prints 105 MB: more than a node keeps of a member's output (64 MiB)."""
+"""`seq` prints 105 MB if it counts up to LAST. This is more than a node keeps of a member's output
+(64 MiB).
+"""
 NUMBERS = ("--", "sh", "-c", f"seq -f %0{WIDTH}.0f 1 {LAST}; printf end")
 
 

@@ -1,4 +1,6 @@
-"""Tasks and actors in images by a real podman: what they see, how they end, and what is refused."""
+"""Tasks and actors in images with a real podman: what they see, how they end, and what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -225,7 +227,7 @@ sys.stdin.read()
 
 
 def test_the_work_of_a_laptop_runs_in_an_image(podman):
-    """A program without a node names an image of the cluster's node."""
+    """A program without a node starts tasks in an image that a node of the cluster has."""
     machine, laptop = Machine(), Laptop()
     machine.env["PATH"] = f"{podman.bin}:{machine.env['PATH']}"
     machine.env["PHALANX_CONTAINER_TOOL"] = "podman"

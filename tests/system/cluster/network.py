@@ -1,4 +1,4 @@
-"""Several hosts on this machine, each of them a network namespace with its own address.
+"""Several simulated machines: each is a network namespace with its own address.
 
 They are connected to a bridge in a separate namespace, so nothing here changes this machine's
 network.
@@ -84,7 +84,7 @@ class Host:
         ip("-n", self.network.switch, "link", "set", self.port, "up")
 
     def slow_down(self, rate):
-        """Let incoming traffic share this rate, as `tc` writes rates."""
+        """Limit the host's incoming traffic to this rate in total, written as for `tc`."""
         shape = ("tbf", "rate", rate, "burst", "32kbit", "latency", "2s")
         where = ("qdisc", "add", "dev", self.port, "root")
         run(TC, "-n", self.network.switch, *where, *shape)

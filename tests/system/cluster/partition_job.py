@@ -1,4 +1,5 @@
-"""The driver of test_partitions: it checks all results, and says when the network is to change.
+"""The driver of test_partitions. It checks all results, and says when the test should change the
+network.
 
 It prints one word per line, which names the next change, and continues when it reads a line.
 """

@@ -1,4 +1,6 @@
-"""Arrays of short commands on real nodes: each task once, with its own output, whoever dies."""
+"""Arrays of short commands on real nodes: each array task runs once, with its own output, whichever
+process dies.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Files of objects that are created and deleted: their memory is used again, except what a reader
-still uses.
+"""Files of objects that are created and deleted: the memory of a deleted file is used again, unless
+a reader still uses it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def test_what_is_read_stays_as_it_was_while_copies_come_and_go(new_cluster, get)
 
 
 def test_tasks_that_read_more_than_a_node_holds_wait_and_nothing_is_lost(new_cluster, get):
-    """A copy that went before the task that had asked for it had mapped it counted as lost."""
+    """In an earlier version an object counted as lost if its copy went away before the task that
+    had asked for the copy had mapped it.
+    """
     cluster = new_cluster(1)
     store_bytes = 3 * SIZE * 8
     cluster.add_node(num_cpus=1, resources={"there": 100})
@@ -79,7 +81,9 @@ class Keeper:
 
 
 def test_what_is_read_stays_as_it_was_while_results_come_and_go(new_cluster, get):
-    """Readers are here and in another process. A worker reuses a file only if nobody reads it."""
+    """There are readers in this process and in another one. A worker reuses a file only if nobody
+    reads it.
+    """
     cluster = new_cluster(1)
     shared = cluster.head_node.daemon.session.shared
     keeper = Keeper.remote()

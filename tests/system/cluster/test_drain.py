@@ -60,8 +60,8 @@ def hold(pipe):
 
 @pytest.fixture
 def begin(tmp_path):
-    """Yield a function that starts this many `hold` and waits until they run. It returns their
-    references, and a function that lets them end.
+    """Yield a function that starts this many tasks `hold` and waits until they run. It returns
+    their references, and a function that lets them end.
     """
     opened: list[Any] = []
 

@@ -1,4 +1,6 @@
-"""Connections between processes of different nodes that end while both live: nothing is lost."""
+"""Connections between two processes of different nodes end although both processes live: nothing is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def cluster():
 
 @phalanx.remote(num_cpus=0, max_concurrency=4)
 class Keeper:
-    """Owns objects, and keeps those of others."""
+    """An actor that owns objects, and keeps references to objects of others."""
 
     def __init__(self):
         self.kept = []
@@ -62,7 +64,9 @@ class Keeper:
         return True
 
     def ask(self, other, value):
-        """Return an object of `other`, which this actor knows and its caller does not."""
+        """Return the value of a result of `other`, an actor that this actor knows and its caller
+        does not.
+        """
         return phalanx.get(other.put.remote(value))
 
 
@@ -74,7 +78,7 @@ def wait_for(keeper):
 
 @phalanx.remote(num_cpus=0)
 class Both:
-    """Holds references to another actor's objects, and can cut its connections."""
+    """An actor that has references to another actor's objects, and can cut its own connections."""
 
     def __init__(self, other):
         self.refs = phalanx.get(other.put.remote("theirs"))
@@ -87,7 +91,7 @@ class Both:
 
 
 def cut_all():
-    """End this process's connections to processes of other nodes; how many there were."""
+    """End this process's connections to processes of other nodes; return their number."""
     ends = away(current_runtime())
     for connection in ends:
         connection.sock.shutdown(socket.SHUT_RDWR)
@@ -138,7 +142,7 @@ def test_an_owner_keeps_what_borrowers_hold_while_the_way_to_them_is_gone(cluste
 
 
 def test_an_end_that_only_one_side_has_seen_is_told_to_the_other(cluster):
-    """The other process is never told that the connection has ended: its end stays open."""
+    """The other process does not see that the connection has ended, because its end stays open."""
     keeper = on("b")
     before = lent()
     get(keeper.keep.remote([phalanx.put(1)]))
@@ -203,8 +207,8 @@ def test_an_owner_that_died_after_the_way_to_it_ended_is_known_to_be_dead(cluste
 
 
 def test_a_connection_may_begin_with_more_than_a_stranger_may_say(cluster):
-    """While the connection is dialled, a function of 6 MB is queued for a worker that was not known
-    before.
+    """A function of 6 MB is queued for a worker on another node while the first connection to this
+    worker is dialled.
     """
     large = bytes(6_000_000)
 

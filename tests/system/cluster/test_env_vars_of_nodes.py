@@ -1,4 +1,6 @@
-"""Variables that a node is started with, as a machine of a certain kind would have them."""
+"""Environment variables that a node is started with, as they would be set on some kinds of
+machines.
+"""
 
 from __future__ import annotations
 

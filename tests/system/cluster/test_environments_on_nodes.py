@@ -23,7 +23,7 @@ FAILS = """echo "no such package" >&2; exit 3"""
 
 
 class Nodes:
-    """Three nodes of one CPU, whose uv is a program of the test."""
+    """Three nodes with one CPU each, whose uv is replaced by a program of the test."""
 
     def __init__(self, new_cluster, directory: Path) -> None:
         self.directory = directory
@@ -55,7 +55,7 @@ class Nodes:
         )
 
     def prepared(self) -> list[str]:
-        """The nodes in whose caches the environment is ready."""
+        """Return the nodes in whose caches the environment is ready."""
         found = {one.relative_to(self.directory).parts[0] for one in self.directory.rglob("ready")}
         return sorted(found)
 

@@ -11,8 +11,8 @@ from phalanx.cluster_utils import Cluster
 
 LARGE, SMALL = 200_000, 1_000
 CPUS = 16
-"""The CPUs of each node: enough that idle workers of other tests do not make tasks run
-elsewhere.
+"""The CPUs of each node. With this number, idle workers of earlier tests do not keep a task from
+its node.
 """
 
 

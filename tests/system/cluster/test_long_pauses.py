@@ -12,7 +12,7 @@ from tests.polling import eventually
 import phalanx
 
 LIMITS = {"period_s": 0.5, "misses": 4, "joining_s": 0.0}
-"""A node that is silent for two seconds is dead."""
+"""Settings with which a node that is silent for two seconds is declared dead."""
 COUNT = 300
 
 pytestmark = pytest.mark.slow
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 def test_tasks_of_an_array_that_another_node_has_taken_over_do_not_begin(
     new_cluster, tmp_path: Path
 ) -> None:
-    """The node is stopped while it has more tasks of the array to begin."""
+    """The node is stopped while it still has tasks of the array that have not begun."""
     cluster = new_cluster(1, 1, limits=LIMITS)
     node = next(node for node in cluster.list_all_nodes() if node is not cluster.head_node)
     there = tmp_path / node.node_id

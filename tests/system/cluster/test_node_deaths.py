@@ -1,4 +1,4 @@
-"""Nodes are killed while work runs: every promise is kept."""
+"""Nodes are killed while work runs: every result that was promised arrives."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Doubler:
 def test_nodes_killed_at_random_under_tasks_that_depend_on_each_other_and_actors(
     new_cluster, get, seed
 ):
-    """5,000 tasks with large and small values, and 20 actors. A node is killed after each tenth of
-    the tasks.
+    """5,000 tasks with large and small values, and 20 actors. A node is killed each time when
+    another tenth of the tasks has ended.
     """
     rng = random.Random(seed)
     cluster = new_cluster(1, 1, 1, 1)
@@ -125,8 +125,8 @@ def test_what_a_group_lost_with_a_node_is_placed_anew(new_cluster, get):
     eventually(lambda: placement_group_table(group)["state"] == "RESCHEDULING")
 
     def ready_that_waits():
-        """Return a `ready` that waits; None if the driver's node does not yet know that the group
-        is incomplete. The nodes learn it one after another.
+        """Return a reference to the group's `ready` that waits; None if the driver's node does not
+        yet know that the group is incomplete. The nodes learn this one after another.
         """
         asked = group.ready()
         get(leaf.options(scheduling_strategy=PlacementGroupSchedulingStrategy(group)).remote(1))

@@ -1,4 +1,6 @@
-"""Owners on other nodes that cannot be reached for a moment: their readers wait."""
+"""Owners on other nodes that cannot be reached for a moment: processes that read their objects
+wait.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ class Owner:
 
 @phalanx.remote(resources={"a": 1}, num_cpus=0)
 class Between:
-    """Has an actor of its own, which this driver does not know."""
+    """An actor that owns another actor, which this driver does not know."""
 
     def __init__(self):
         self.owner = Owner.remote()
@@ -51,7 +53,7 @@ class Between:
 
 @pytest.fixture
 def stop_gateway(cluster):
-    """Stop the gateway of node b; yield the function that continues it."""
+    """Stop the gateway of node b; yield a function that continues it."""
     (node,) = [n for n in cluster.list_all_nodes() if resources_of(n).get("b")]
     (gateway,) = [p for p in psutil.Process(node.pid).children() if p.name() == "phalanx-gateway"]
     gateway.suspend()

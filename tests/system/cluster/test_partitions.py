@@ -1,4 +1,4 @@
-"""Hosts in namespaces of their own: one is cut off and healed, one is slow."""
+"""Machines in network namespaces: one is disconnected and connected again, one is slow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from tests.system.cluster.network import Network, why_no_hosts
 
 LIMITS = {"period_s": 0.5, "misses": 6}
-"""A node is dead after 3 s."""
+"""Settings with which a node that is silent for three seconds is declared dead."""
 
 
 @pytest.fixture

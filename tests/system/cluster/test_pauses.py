@@ -1,5 +1,5 @@
-"""Processes are stopped and continued: messages that others sent in time meanwhile count as in
-time.
+"""Processes are stopped and continued. Messages that others sent in time while a process was
+stopped must count as in time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import phalanx
 from phalanx.runtime.os.process_tree import children_of
 
 LIMITS = {"period_s": 0.5, "misses": 4, "joining_s": 0.0}
-"""A node that is silent for two seconds is dead."""
+"""Settings with which a node that is silent for two seconds is declared dead."""
 PAUSED_S = 4.0
 GATEWAY = "phalanx-gateway"
 
@@ -35,7 +35,7 @@ def stopped(pid):
 
 @phalanx.remote
 def nap(seconds):
-    """Run for this many seconds, on a worker that is not stopped."""
+    """Run for this many seconds. The test does not stop the worker of this task."""
     end = time.monotonic() + seconds
     while (left_s := end - time.monotonic()) > 0:
         time.sleep(left_s)

@@ -1,4 +1,6 @@
-"""A node that has run out of a resource starts no commands, and their jobs are not blamed."""
+"""A node that has run out of a resource of its machine starts no commands, and their jobs do not
+fail for this reason.
+"""
 
 from __future__ import annotations
 

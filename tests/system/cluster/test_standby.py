@@ -1,4 +1,4 @@
-"""A standby replaces a head that dies or stands still; work goes on, and nothing is lost."""
+"""A standby replaces a head that dies or is stopped; work goes on, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from phalanx_benchmarks.redis_server import RedisServer
 
 
 class Machine:
-    """A home and a runtime directory of their own, in which commands run as on another machine."""
+    """A separate home and runtime directory, in which commands run as on another machine."""
 
     def __init__(self, root: Path, token: str) -> None:
         self.home = root
@@ -87,7 +87,7 @@ class Lab:
         assert joined.returncode == 0, joined.stderr
 
     def run(self, *words: str) -> str:
-        """The output of a job, however long the head takes to answer."""
+        """Run a job, however long the head takes to answer; return the job's output."""
         return eventually(lambda: self._tried(words), "a head that runs a job")
 
     def _tried(self, words: tuple[str, ...]) -> str:

@@ -52,7 +52,7 @@ def leaf():
 
 @phalanx.remote(num_cpus=0)
 def tree():
-    """Start tasks, so that this worker becomes their owner."""
+    """Start tasks. The worker that runs this function becomes their owner."""
     here = NodeAffinitySchedulingStrategy(phalanx.get_runtime_context().get_node_id(), soft=False)
     return phalanx.get([leaf.options(scheduling_strategy=here).remote() for _ in range(3)])
 
@@ -179,7 +179,7 @@ def test_a_program_that_has_ended_or_was_killed_leaves_its_finished_tasks(cluste
 
 
 def stop(pid):
-    """Stop a process, and wait until it has: all its threads."""
+    """Stop a process, and wait until all its threads have stopped."""
     os.kill(pid, signal.SIGSTOP)
     tasks = Path(f"/proc/{pid}/task")
     stats = [one / "stat" for one in tasks.iterdir()]
@@ -188,7 +188,7 @@ def stop(pid):
 
 def known_without(pid, filters):
     """Return how many tasks are listed while only this process does not answer; 0 if another
-    process was late, too.
+    process was also late.
     """
     stop(pid)
     try:

@@ -1,4 +1,6 @@
-"""Logs by `phalanx.util.state`: whose they are, what is shown of them, and what is refused."""
+"""Logs by `phalanx.util.state`: which process they belong to, which lines are shown, and what is
+refused.
+"""
 
 from __future__ import annotations
 

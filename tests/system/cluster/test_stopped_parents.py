@@ -1,4 +1,6 @@
-"""Work that stops its parent with SIGSTOP: its end is still reported, and its place is freed."""
+"""Work that stops its parent process with SIGSTOP: the end of the work is still reported, and its
+resources are freed.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ STOP = "kill -STOP $PPID"
 
 @pytest.fixture
 def cluster(new_cluster):
-    """Return a cluster with the driver's own node, and a node for the work, whose commands end with
-    it or outlive it.
+    """Return a cluster with the driver's own node, and a node for the work. The commands of that
+    node end with it or outlive it.
     """
 
     def make(*, keeps=False):

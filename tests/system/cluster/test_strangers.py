@@ -1,4 +1,6 @@
-"""Parts of a whole cluster that strangers reach: gateways on loopback, and nothing behind them."""
+"""The parts of a whole cluster that strangers can reach: the gateways, which listen on loopback,
+and nothing behind them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Where tasks, actors and bundles go on several real nodes, and the message if they fit nowhere."""
+"""On which of several real nodes tasks, actors and bundles run, and the message if they fit on
+none.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ NAMES = ("a", "b", "c")
 @pytest.fixture(scope="module")
 def nodes():
     """Yield the ids of three nodes by name. This process is a driver on "a". Each node has sixteen
-    CPUs, so that idle workers of other tests fill none.
+    CPUs, so that idle workers of earlier tests do not fill a node.
     """
     cluster = Cluster()
     slots = dict.fromkeys(("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"), 4.0)

@@ -1,4 +1,4 @@
-"""A cluster goes by the settings that its first node was given, on all its nodes."""
+"""All nodes of a cluster use the system settings that its first node was given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Remains of a node that was killed: nothing on its machine, no copies that nobody reads."""
+"""The remains of a node that was killed: nothing on its machine, and on other nodes no copies that
+nobody reads.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ class Owner:
 
 @pytest.fixture
 def cluster(new_cluster):
-    """Return a cluster with this driver's node, one more node, and one to be killed."""
+    """Return a cluster with this driver's node, a second node, and a node that the test kills."""
     made = new_cluster(1)
     made.victim = made.add_node(num_cpus=1, resources={"there": 10})
     made.add_node(num_cpus=1)

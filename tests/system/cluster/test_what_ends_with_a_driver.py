@@ -1,4 +1,6 @@
-"""Remains of a driver on the nodes after its end: only things that detached actors need."""
+"""The remains of a driver on the nodes after the driver has ended: only things that detached actors
+need.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def cluster():
 
 
 def objects(cluster):
-    """Files of all nodes' objects, in memory and on disk."""
+    """Return the files of all nodes' objects, in memory and on disk."""
     found = []
     for session in os.listdir(cluster.temp_dir):
         for place in (

@@ -1,4 +1,4 @@
-"""Work that kills the processes of its node: the work itself ends, and at most two nodes are
+"""Work that kills the processes of its node: this work must end, and at most two nodes may be
 lost.
 """
 
@@ -39,8 +39,8 @@ def _all_live(cluster):
 
 @pytest.fixture
 def cluster(new_cluster):
-    """Return a cluster with the driver's own node, which takes none of this work, and three that
-    do.
+    """Return a cluster with the driver's own node, on which this work does not run, and three nodes
+    on which it does.
     """
     made = new_cluster(1)
     for _ in range(3):
@@ -50,8 +50,8 @@ def cluster(new_cluster):
 
 @pytest.fixture
 def small(new_cluster):
-    """Return a cluster with the driver's own node, and one more with room for killers and
-    neighbours.
+    """Return a cluster with the driver's own node, and one more on which killers and neighbours fit
+    together.
     """
     made = new_cluster(1)
     made.add_node(num_cpus=1, resources={"victim": 3})

@@ -81,7 +81,9 @@ def test_the_gradient_agrees_with_differences(seed):
 
 
 def _scores(vector, shape, pixels):
-    """Compute the network's scores with separate code, so that both do not share a mistake."""
+    """Compute the network's scores with code of the test, which does not share the demo's
+    mistakes.
+    """
     first, second = shape.hidden, shape.hidden // 2
     sizes = [64 * first, first, first * second, second, second * 10, 10]
     w1, b1, w2, b2, w3, b3 = np.split(vector, np.cumsum(sizes)[:-1])

@@ -1,4 +1,4 @@
-"""One machine with four CPUs and four virtual GPUs, and clusters of several."""
+"""Fixtures: one machine with four CPUs and four virtual GPUs, and clusters of several nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx.protocol.requests.gangs import ListGangs
 
 
 class Room:
-    """A directory in which members of gangs leave word and wait for it."""
+    """A directory in which members of gangs leave marks and wait for marks."""
 
     def __init__(self, path):
         self.path = path
@@ -51,7 +51,7 @@ def running_machine():
 
 @pytest.fixture
 def machine(running_machine):
-    """Return the machine with all its resources free. Gangs of an earlier test may end a moment
+    """Return the machine when all its resources are free. Gangs of an earlier test may end a moment
     after their results.
     """
     eventually(none_left, "the end of all gangs of the test before")
@@ -80,13 +80,13 @@ def new_cluster():
 
 
 def rows_of_gangs():
-    """The gangs that are not over, as the head lists them."""
+    """Return the gangs that are not over, as the head lists them."""
     from phalanx.api.session import engine_or_start
 
     return engine_or_start().ask(ListGangs())
 
 
 def none_left():
-    """Whether no gang is left and all that the machine has is free."""
+    """Whether no gang is left and all resources of the machine are free."""
     total = phalanx.cluster_resources()
     return not rows_of_gangs() and phalanx.available_resources().get("CPU") == total["CPU"]

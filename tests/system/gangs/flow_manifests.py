@@ -1,4 +1,4 @@
-"""Manifests of flows and of their templates, and the states of both."""
+"""Builds manifests of flows and of their templates, and reads the states of both."""
 
 from __future__ import annotations
 

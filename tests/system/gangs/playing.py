@@ -1,4 +1,5 @@
-"""The program of a member of a random run, as a task or as a command.
+"""The program of a member in the random runs, for members that are tasks and for members that are
+commands.
 
 It imports little, so that it begins soon.
 """
@@ -28,7 +29,7 @@ class Notes:
             return [json.loads(line) for line in file if line.endswith("\n")]
 
     def running(self):
-        """Return the lines of the starts that have no end yet, by process."""
+        """Return the lines of the starts that have no matching end yet, by process."""
         begun = {}
         for line in self.read():
             if line["what"] == "begin":
@@ -39,8 +40,8 @@ class Notes:
 
 
 def play(notes, marks, fact, least, seconds):
-    """Run as a member: wait for this many members of the gang, work for a while, and end; on
-    SIGTERM end immediately.
+    """Run as a member: wait until `least` members of the gang run, work for a while, and end. End
+    immediately on SIGTERM.
     """
 
     def end(*_):
@@ -58,7 +59,7 @@ def play(notes, marks, fact, least, seconds):
 
 
 def main(path, marks, name, least, seconds):
-    """Run as the command of a job's member."""
+    """Run as a member of a job."""
     env = os.environ
     fact = {
         "gang": name, "rank": int(env["PHALANX_TASK_INDEX"]),

@@ -1,4 +1,6 @@
-"""Gangs of actors: made together, placed apart, gone with their handles."""
+"""Gangs of actors: the actors are created together and placed apart, and they end with their
+handles.
+"""
 
 from __future__ import annotations
 

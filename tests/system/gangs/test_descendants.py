@@ -1,4 +1,6 @@
-"""Nothing that a task, an actor or a command has started outlives it, in whatever session it is."""
+"""Processes that a task, an actor or a command has started end with it, also those in another Unix
+session.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,14 @@ os.rename(sys.argv[1] + ".new", sys.argv[1])
 held = bytearray(os.urandom(1) * (int(sys.argv[2]) << 20))
 time.sleep(1000)
 """
-"""A daemon as textbooks write it: forked twice, in its own session. It writes its pid to a file."""
+"""A program that starts a daemon as textbooks describe it: forked twice, in its own Unix session.
+The daemon writes its pid to a file.
+"""
 
 
 def start_daemon(path, mib=0):
-    """Start a daemon, as a task or a member of a job; return its pid, or 0 if it has not written
-    the pid yet.
+    """Start a daemon from a task or from a member of a job; return the daemon's pid, or 0 if it has
+    not written the pid yet.
     """
     subprocess.run([sys.executable, "-c", DAEMON, path, str(mib)], check=True)
     return int(open(path).read()) if os.path.exists(path) else 0
@@ -116,7 +120,7 @@ def test_a_daemon_counts_against_the_memory_limit_of_its_job(machine, tmp_path):
 
 
 def test_what_left_its_session_counts_with_those_below_it():
-    """Tests the meter alone: no process here is a subreaper, so the child keeps its living
+    """This tests the measuring alone: no process here is a subreaper, so the child keeps its living
     parent.
     """
     program = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
@@ -139,7 +143,7 @@ def test_what_left_its_session_counts_with_those_below_it():
 
 @pytest.mark.parametrize("part", ["driver", "node"])
 def test_no_daemon_outlives_the_session(tmp_path, part):
-    """The session ends in order, or through the death of one part."""
+    """The session ends because it is shut down, or because one of its processes dies."""
     program = f"""
 import os, sys, subprocess, time
 import phalanx

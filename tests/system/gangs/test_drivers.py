@@ -1,4 +1,4 @@
-"""Drivers of two queues share a machine by weight; a higher priority goes first."""
+"""Drivers of two queues share a machine by weight, and tasks of a higher priority run first."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ def hold(begun, over):
 
 
 def run_drivers(cluster, path, *specs):
-    """Run drivers of (queue, priority) side by side to their ends: the letters of their tasks, in
-    the order in which these ended. No task begins before all drivers have submitted theirs."""
+    """Run drivers of (queue, priority) at the same time to their ends. Return the letters of their
+    tasks, in the order in which the tasks ended. No task begins before all drivers have submitted
+    theirs.
+    """
     begun, over = path.with_name("begun"), path.with_name("over")
     holding = hold.options(num_cpus=CPUS).remote(begun, over)
     eventually(begun.exists)

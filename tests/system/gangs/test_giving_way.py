@@ -1,4 +1,6 @@
-"""Waiting gangs get room from ordinary tasks of drivers, in the order of priorities and queues."""
+"""Ordinary tasks of drivers free resources for waiting gangs, in the order of priorities and
+queues.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,8 @@ def member():
 
 @contextlib.contextmanager
 def flood(**options):
-    """Keep all CPUs busy with more tasks than the machine can run while the block runs: each task
-    that ends is replaced.
+    """Keep all CPUs busy while the block runs. There are more tasks than the machine can run at a
+    time, and each task that ends is replaced.
     """
     over = threading.Event()
 

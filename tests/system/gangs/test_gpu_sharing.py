@@ -1,4 +1,4 @@
-"""GPUs that are shared: limits, ends and recovery, with devices that a file declares."""
+"""Jobs that share GPUs: their limits, how they end, and recovery. A file declares the devices."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Card:
         self.uses()
 
     def uses(self, *processes: tuple[int, int], **more: Any) -> None:
-        """Declare which processes use the card, with their GiB."""
+        """Declare which processes use the card, with the GiB that each of them uses."""
         listed = [[pid, gib * GIB] for pid, gib in processes]
         card = {"uuid": "GPU-a", "memory_total": 80 * GIB, "processes": listed, **more}
         text = json.dumps({"devices": [card]})
@@ -65,7 +65,7 @@ def card(tmp_path: Path, new_cluster: Any, monkeypatch: pytest.MonkeyPatch) -> C
 
 
 def start(room: Any, word: str, **options: Any) -> tuple[Any, int]:
-    """Start a job that says its pid; return it and the pid."""
+    """Start a job that records its pid; return the job and the pid."""
     path = room.path / word
     command = f"echo $$ > {path}.new; mv {path}.new {path}; exec sleep 100000"
     job = phalanx.submit(phalanx.Job(command, name=word, num_cpus=0, grace_s=0, **options))

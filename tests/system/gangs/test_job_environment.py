@@ -34,8 +34,8 @@ def test_secrets_stay_with_the_node():
 
 @pytest.mark.parametrize("path", [None, "/own", "/own:/more"])
 def test_what_lies_beside_us_is_on_the_path_of_our_processes_alone(monkeypatch, path):
-    """A job may use another Python, which could not import the packages that are installed with
-    Phalanx.
+    """The packages that are installed beside Phalanx are on the import path of its own processes
+    only. A job may use another Python, which could not import them.
     """
     if path is None:
         monkeypatch.delenv("PYTHONPATH", raising=False)

@@ -1,4 +1,6 @@
-"""Jobs of commands: what members find, how jobs end, wait, are restarted, suspended and evicted."""
+"""Jobs of commands: what members see, and how jobs end, wait, and are restarted, suspended and
+evicted.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def nothing_left(machine):
 
 
 def run(command, **options):
-    """Submit a job; its handle."""
+    """Submit a job; return its handle."""
     return phalanx.submit(phalanx.Job(command, **options))
 
 

@@ -29,7 +29,9 @@ sys.stdin.read()
 
 @pytest.fixture
 def holding():
-    """Start a program in its own session that shares this many MiB with this many children."""
+    """Start a program in its own Unix session. It shares this many MiB with this many child
+    processes.
+    """
     started = []
 
     def start(mib, children):

@@ -1,4 +1,6 @@
-"""Queues: made, changed and refused; shares by weight, priority, preemption and reclaim."""
+"""Queues are created, changed and refused; they share by weight, and use priority, preemption and
+reclaim.
+"""
 
 from __future__ import annotations
 
@@ -141,7 +143,9 @@ def test_tasks_of_a_queue_that_is_deleted_later_fail(machine, get):
     phalanx.delete_queue("lab")
 
     def fails():
-        """Whether the queue is gone. The worker of the first call is given back a moment later."""
+        """Whether a call fails because the queue was deleted. Calls may still succeed for a moment,
+        on the worker that ran the first one.
+        """
         try:
             return get(bound.remote()) != 1
         except QueueUnavailableError as error:
@@ -194,7 +198,7 @@ def test_a_queue_takes_no_more_than_its_capability(machine, get, room):
 
 @phalanx.remote
 def says_who_came_before(room, name, other):
-    """Leave a mark; return whether the other gang had begun by then."""
+    """Leave a mark; return whether the other gang had already begun."""
     room.say(f"{name}-{os.environ['RANK']}")
     return room.hears(f"{other}-0")
 

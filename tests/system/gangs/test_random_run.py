@@ -108,7 +108,9 @@ class Run:
         eventually(lambda: self.ends() >= count or self.is_over())
 
     def trouble(self, member_kills, node_kills):
-        """Kill members and nodes in random order, each after a few more members have ended."""
+        """Kill members and nodes in random order. Before each kill, wait until a few more members
+        have ended.
+        """
         todo = [self.kill_member] * member_kills + [self.kill_node] * node_kills
         self.rng.shuffle(todo)
         for kill in todo:
@@ -130,7 +132,7 @@ class Run:
 
 
 def spans(lines):
-    """Yield (begin, end, facts) of every run of a member. A process runs many members, one at a
+    """Yield (begin, end, facts) for each member that ran. A process runs many members, one at a
     time.
     """
     begun = {}
@@ -151,7 +153,9 @@ def assert_apart(held, what):
 
 
 def check(run):
-    """Check that no device or port was shared, and that no gang began in part."""
+    """Check that no device and no port was used by two members at a time, and that no gang began
+    with a part of its members.
+    """
     found = list(spans(sorted(run.notes.read(), key=lambda line: line["at"])))
     devices: dict[Any, list[Any]] = {}
     ports: dict[int, dict[str, list[Any]]] = {}

@@ -1,4 +1,6 @@
-"""Shares, guarantees and preemption of gangs and jobs, by the events that the head recorded."""
+"""Shares, guarantees and preemption of gangs and jobs, checked by the events that the head
+recorded.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from .conftest import none_left
 
 GPUS = 6
 EACH = 16
-"""The number of gangs of each queue, and of its jobs."""
+"""The number of gangs of each queue, and also the number of jobs of each queue."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,9 @@ def recorded():
 
 
 def running(rows):
-    """Yield how many members of each queue hold a place, after each row of a placement."""
+    """Yield the number of members of each queue that run, after each of these rows in which members
+    are placed.
+    """
     count: dict[Any, Any] = {}
     for row in rows:
         queue = row["queue"]
@@ -53,7 +57,7 @@ def running(rows):
 
 
 def brief(row):
-    """Return a short text of a row of the history: time, event, queue, gang and members."""
+    """Return an event as a short text: time, event, queue, gang and members."""
     members = row.get("members") or [index for index, *_ in row.get("places", ())]
     return f"{row['at']:.3f} {row['event']} {row['queue']} {row['gang']} {members}"
 

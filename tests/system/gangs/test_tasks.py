@@ -1,4 +1,6 @@
-"""Gangs of tasks: who they are, what they hold, what is refused, how they end."""
+"""Gangs of tasks: what members know about themselves, what they hold, what is refused, how they
+end.
+"""
 
 from __future__ import annotations
 

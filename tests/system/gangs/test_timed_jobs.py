@@ -1,4 +1,6 @@
-"""Jobs of commands whose time is limited, on a real node: their ends, their signal, their turn."""
+"""Jobs of commands whose time is limited, on a real node: how they end, the signal before the end,
+and when they start.
+"""
 
 from __future__ import annotations
 

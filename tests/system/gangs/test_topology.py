@@ -45,7 +45,7 @@ class Leaves(NamedTuple):
 
 @pytest.fixture(scope="module")
 def leaves(tmp_path_factory):
-    """Two leaves of two nodes with two GPUs each, below one spine."""
+    """Declare two leaf domains below one spine. Each leaf has two nodes with two GPUs each."""
     store = tmp_path_factory.mktemp("store") / "head.db"
     cluster = Cluster(store=f"sqlite:{store}")
     of = {}

@@ -72,7 +72,7 @@ def test_or_the_shell_alone(command, tmp_path):
 
 @pytest.mark.parametrize("argv", [(), ("sh", "-c", 'exec "$0" "$@"')], ids=["itself", "by a shell"])
 def test_a_program_gets_it_with_all_that_it_started(command, tmp_path, argv):
-    """The program may have replaced a shell."""
+    """The command may begin as a shell that the program replaces (`exec`)."""
     process = command(*argv, sys.executable, "-c", PYTHON)
     signal_command(process.pid, signal.SIGUSR1, "started")
     eventually((tmp_path / "leader").exists)

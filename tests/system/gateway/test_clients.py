@@ -1,4 +1,6 @@
-"""A head's gateway connects a client with its driver, once for each permission of the head."""
+"""A head's gateway connects a client with its driver. Each connection needs its own permission of
+the head.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,8 @@ class Place:
         self.head.channel.send(Admit(token.id, target or self.target, host, port))
 
     def come(self, token: PersonalToken, target: bytes | None = None) -> tuple[socket.socket, int]:
-        """Connect a client that proves its token and names a driver; return the socket and the
-        gateway's answer.
+        """Connect a client that proves that it knows its token and names a driver; return the
+        socket and the gateway's answer.
         """
         host, port = self.head.address
         sock = connected(host, port, token, LIMIT_S, role=Role.CLIENT_DRIVER)

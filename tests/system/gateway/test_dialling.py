@@ -1,4 +1,4 @@
-"""From a process of one node to a process of another, through two real gateways."""
+"""A process of one node connects to a process of another node, through two real gateways."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MANY = os.urandom(1 << 20)
 
 
 def talk(one, other):
-    """Check that bytes pass both ways, and that each side sees the other's end."""
+    """Check that bytes pass both ways, and that each side notices when the other side closes."""
     one.sendall(b"there")
     assert receive_exactly(other, 5) == b"there"
     other.sendall(MANY[: 1 << 16])

@@ -16,7 +16,9 @@ from phalanx.runtime.daemons.remote import connected
 
 
 def test_a_head_that_has_just_started_refuses_nobody_before_it_knows_the_tokens(start) -> None:
-    """A client that came back in that moment was told that its token is unknown, and gave up."""
+    """In an earlier version, a client that reconnected in that moment was told that its token is
+    unknown, and gave up.
+    """
     (head,) = start(1, prefix=CONTROL[:PREFIX_BYTES])
     token = new_token()
     came: list[socket.socket | Exception] = []

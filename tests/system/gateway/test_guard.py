@@ -1,4 +1,4 @@
-"""Failures are counted and reported by address."""
+"""Failed handshakes are counted and reported by address."""
 
 from __future__ import annotations
 

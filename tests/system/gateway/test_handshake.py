@@ -138,7 +138,7 @@ def test_another_version_is_named():
 
 @pytest.mark.parametrize("newer", ["dialler", "gateway"])
 def test_a_knock_is_proven_between_versions(newer):
-    """Each side learns the other's version, whether it is older or newer."""
+    """Each side learns the version of the other side, which is older or newer."""
     theirs = PROTOCOL_VERSION + 1
     side = dialler(role=Role.KNOCK, version=theirs if newer == "dialler" else PROTOCOL_VERSION)
     hello = read_hello(side.hello)

@@ -74,7 +74,7 @@ PROBES = {
 
 
 def strange(node, data, source):
-    """Send all data and close that direction. Returns (seconds, the bytes that came back)."""
+    """Send all data and close the sending side. Returns (seconds, the bytes that came back)."""
     came = b""
     began = time.monotonic()
     with socket.create_connection(node.address, LIMIT_S, (source, 0)) as sock:
@@ -191,8 +191,8 @@ def test_a_friend_is_let_in_while_more_strangers_wait_than_may(node):
 
 
 def let_in(node, token):
-    """Whether a holder of the token gets past the handshake: it is told that the process does not
-    exist, which strangers are not told.
+    """Whether a holder of the token gets past the handshake. It is then told that the process does
+    not exist; strangers are not told that.
     """
     side = hello(token)
     with socket.create_connection(node.address, LIMIT_S) as sock:
@@ -251,7 +251,7 @@ def test_what_a_friend_asks_is_bounded_too(start, node):
 
 
 def transfer_connection(node, token):
-    """The connection over which another node's gateway gets objects."""
+    """Return a connection as another node's gateway opens it to get objects."""
     side = hello(token, role=Role.TRANSFER, target=node.prefix + bytes(10))
     sock = socket.create_connection(node.address, LIMIT_S)
     sock.sendall(side.hello)

@@ -1,4 +1,6 @@
-"""TLS between gateways on an address that other machines could reach, and who stands between."""
+"""TLS between gateways on an address that other machines could reach, and attackers between the two
+gateways.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,9 @@ def test_who_listens_without_tls_is_not_spoken_to(start, pair):
 
 
 class Between:
-    """A proxy that changes what passes: `alter(count, data)` of each piece from either side."""
+    """A proxy that changes the bytes that pass. It replaces each piece from either side by
+    `alter(count, data)`.
+    """
 
     def __init__(self, address, alter):
         self._address = address
@@ -190,7 +194,7 @@ def test_an_altered_byte_ends_the_connection(pair, way):
 
 
 def test_a_certificate_of_somebody_else_is_seen_through(pair, place):
-    """A proxy that ends TLS on both sides and passes the handshake on, unchanged."""
+    """The attacker is a proxy that ends TLS on both sides and passes the handshake on unchanged."""
     here, there = pair
     session = sessions.create(place)
     identity = Identity(os.path.join(session.directory, "gateway.pem"), session.name)

@@ -1,4 +1,4 @@
-"""Handshakes that run at the same time, and those that wait."""
+"""The order in which handshakes begin: those that run at the same time, and those that wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def begun(turns: Turns[str], now: float = 0.0) -> list[str]:
 
 
 def arrive(turns: Turns[str], address: str, count: int, begin: int = 0) -> list[str]:
-    """Let this many connections arrive from an address; return those that are dropped in
+    """Let `count` connections arrive from an address. Return the connections that are dropped in
     exchange.
     """
     dropped = [turns.arrives(address, f"{address}{n}") for n in range(begin, begin + count)]

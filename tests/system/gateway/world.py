@@ -1,4 +1,4 @@
-"""Real gateways, and stand-ins for processes that are only a Unix socket."""
+"""Real gateways, and stand-ins for processes. A stand-in is only a Unix socket."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def take_socket(sock):
 
 
 class Node:
-    """A session with a gateway; the object is the node's side of the gateway's channel."""
+    """A session with a gateway. The object itself plays the node at the other end of the gateway's
+    channel.
+    """
 
     def __init__(self, directory, token_file, prefix=None, **config):
         self.is_killed = False
@@ -127,7 +129,7 @@ class Node:
         return self.errors_path.read_text()
 
     def close(self):
-        """End it as its node would, and return its exit code."""
+        """End the gateway as its node would, and return its exit code."""
         self.channel.close()
         try:
             return self.process.wait(LIMIT_S)
@@ -139,8 +141,8 @@ class Node:
 
 
 def take_handed(listening):
-    """Accept a socket as a process of the node gets it. Returns (socket of a peer on another node,
-    the peer's address).
+    """Accept a connection that the gateway hands to a process of the node. Returns (the socket of
+    the peer on another node, the peer's address).
     """
     carrier, _ = listening.accept()
     with carrier:

@@ -1,4 +1,4 @@
-"""Tries the verbs of one person on the given ways to the head: `python cells.py PERSON NODE WAY
+"""Tries what one person may do on the given ways to the head: `python cells.py PERSON NODE WAY
 ...`.
 
 Prints for each way and verb whether the request was allowed. Only an answer that says so counts as
@@ -98,7 +98,7 @@ def by_command(person: str, node: str, way: str = "command") -> Tries:
 
 
 def by_token(person: str, node: str) -> Tries:
-    """Yield the verbs by commands on a machine without a node, over TLS."""
+    """Yield one try for each verb, made by commands on a machine without a node, over TLS."""
     return by_command(person, node, "token")
 
 
@@ -127,7 +127,7 @@ def by_slurm(person: str, node: str) -> Tries:
 
 
 def by_page(person: str, node: str) -> Tries:
-    """Yield the verbs by the page that the person starts and signs in to."""
+    """Yield one try for each verb, made on the page that the person starts and signs in to."""
     command = (sys.executable, "-m", "phalanx", "dashboard")
     shown = subprocess.run(
         [*command, "--port", "0"], check=False, capture_output=True, text=True, env=os.environ

@@ -1,4 +1,6 @@
-"""A shared cluster of root's, and two real accounts of the machine that ask its head."""
+"""A shared cluster that root runs, and two real accounts of the machine that send requests to its
+head.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ ACCOUNTS = ("daemon", "bin", "mail", "news")
 
 
 def accounts() -> list[str]:
-    """The accounts of this machine that tests may act as."""
+    """Return the accounts of this machine as which tests may act."""
     return [one.pw_name for one in pwd.getpwall() if one.pw_name in ACCOUNTS and one.pw_uid]
 
 
@@ -33,7 +35,9 @@ class SharedMachine(Machine):
     def as_user(
         self, account: str, *arguments: str, code: str = COMMAND, **env: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run one command as another account. Its environment claims to be a third user."""
+        """Run one command as another account. The environment variables of the command name a third
+        user.
+        """
         home = os.path.join(self.directory, account)
         if not os.path.isdir(home):
             os.mkdir(home, 0o700)
@@ -57,7 +61,7 @@ class SharedMachine(Machine):
         return ended.stdout
 
     def refused(self, account: str, *arguments: str) -> str:
-        """Run a command of an account, which must be refused; return the reason."""
+        """Run a command as an account, which must be refused; return the reason."""
         ended = self.as_user(account, *arguments)
         assert ended.returncode == 4, ended.stdout + ended.stderr
         return ended.stdout + ended.stderr
@@ -79,7 +83,7 @@ def shared_machine(*options: str) -> Iterator[SharedMachine]:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[SharedMachine]:
-    """Yield a shared cluster whose queue default accepts the work of both people."""
+    """Yield a shared cluster in which both people may submit to the queue default."""
     for machine in shared_machine():
         one, two = accounts()[:2]
         machine.done("queue", "update", "default", "--submit", f"{one}, {two}")

@@ -1,4 +1,4 @@
-"""A wire between a laptop and a head that a test can cut: a proxy on loopback."""
+"""A connection between a laptop and a head that a test can cut: a proxy on loopback."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 
 
 class Wire:
-    """Carries TCP connections to an address, unless it is cut."""
+    """Passes TCP connections on to an address, unless it is cut."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -35,17 +35,16 @@ class Wire:
                 _end(one)
 
     def stall(self) -> None:
-        """Keep the connections, but carry no more bytes."""
+        """Keep the connections, but pass no more bytes on."""
         self._carries.clear()
 
     def mend(self) -> None:
-        """Carry again."""
+        """Pass bytes and connections on again."""
         with self._lock:
             self._is_cut = False
         self._carries.set()
 
     def close(self) -> None:
-        """End everything."""
         self.cut()
         self._carries.set()
         _end(self._listening)

@@ -21,7 +21,7 @@ def _mount(*words: str) -> None:
 
 
 def _closed_above(path: str) -> str:
-    """Return the first directory of a path that other accounts cannot enter; "" if there is
+    """Return the highest directory above a path that other accounts cannot enter; "" if there is
     none.
     """
     parts = path.split(os.sep)
@@ -66,7 +66,7 @@ def hold(directory: str, paths: list[str]) -> None:
 
 
 def within(holder: str, account: str, program: list[str]) -> None:
-    """Become a program of an account in the machine that `holder` holds."""
+    """Run a program as an account, in the machine that `holder` holds. It replaces this process."""
     fd = os.open(f"/proc/{holder}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     if _libc.setns(fd, CLONE_NEWNS):
         sys.exit(f"no machine: {os.strerror(ctypes.get_errno())}")

@@ -25,19 +25,20 @@ OWN_MACHINE = os.path.join(os.path.dirname(__file__), "own_machine.py")
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 NODE_USER = "phalanx-node"
 _FIRST = 100_000 + os.getpid() % 100_000 * 4
-"""The first of the user ids, which no other process of these tests uses at the same time."""
+"""The first of the user ids of these accounts. Each test process uses other ids at a time."""
 _TAKEN = {one.pw_uid for one in pwd.getpwall()}
 _ROBOT = next(uid for uid in range(300 + os.getpid() % 600, 1000) if uid not in _TAKEN)
-"""Below 1000, as the machine's own accounts. Each test process has another number, because tests
-look for processes of the account."""
+"""The user id of the account that runs the head. It is below 1000, like those of the machine's own
+system accounts. Each test process uses another id, because tests look for processes of the account.
+"""
 ACCOUNTS = {NODE_USER: _FIRST, "ana": _FIRST + 1, "bo": _FIRST + 2, "robot": _ROBOT}
 NODE = "m1"
 RUN, STATE, KEY = "/run/phalanx-launch", "/run/phalanx-launch-state", "/run/launch.pub"
 
 
 def need_root() -> None:
-    """Skip a test unless root runs it, with files that no other account can change. A checkout
-    below /tmp is in a directory that others can change.
+    """Skip a test unless root runs it, from files that no other account can change. A checkout
+    below /tmp is skipped, because others can change that directory.
     """
     if os.getuid() != 0:
         pytest.skip("only root can start phalanx-launch, and make a machine of its own")
@@ -92,7 +93,7 @@ class SystemMachine:
         return os.path.join(self.directory, f"run-{account}")
 
     def begin(self, account: str, *words: str, **env: str) -> subprocess.Popen[str]:
-        """Start a program of an account on the machine."""
+        """Start a program as an account on the machine."""
         home = self.home(account) if account in ACCOUNTS else "/root"
         variables = {
             "PATH": os.environ["PATH"],
@@ -138,11 +139,10 @@ class SystemMachine:
         return ended.stdout
 
     def phalanx(self, account: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of an account."""
         return self.run(account, sys.executable, "-c", COMMAND, *words)
 
     def said(self, account: str, *words: str) -> str:
-        """Run a command of an account, which must succeed; return its output."""
+        """Run a command as an account, which must succeed; return its output."""
         return self.python(account, COMMAND, *words)
 
     def job(self, name: str) -> dict[str, Any]:
@@ -202,7 +202,7 @@ class SystemMachine:
 
 
 def remove_groups(uid: int) -> None:
-    """Remove the control groups of an account, which stay if root's program is killed."""
+    """Remove the control groups of an account. They are left over if root's program is killed."""
     for above, names, _ in os.walk(f"{writable_group()}/account-{uid}", topdown=False):
         for path in (*(os.path.join(above, name) for name in names), above):
             with contextlib.suppress(OSError):  # a process that was killed just now is in it
@@ -224,7 +224,9 @@ def started(make: Callable[[], Machine]) -> Iterator[Machine]:
 
 
 def kill_launch(launch: subprocess.Popen[str]) -> None:
-    """Kill root's program; the guards of what it has started go on, and keep its output open."""
+    """Kill root's program. The guards of the processes that it has started go on, and keep its
+    output open.
+    """
     launch.kill()
     launch.wait()
     for end in (launch.stdout, launch.stderr):
@@ -233,7 +235,7 @@ def kill_launch(launch: subprocess.Popen[str]) -> None:
 
 
 def processes_of(uid: int) -> list[int]:
-    """The processes of an account."""
+    """Return the pids of an account's processes."""
     found = []
     for name in os.listdir("/proc"):
         with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""A laptop whose program's driver runs on the cluster, over a link that is cut."""
+"""A program on a laptop whose driver runs on the cluster, over a connection that is cut."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def laptop() -> Iterator[Laptop]:
 
 @pytest.fixture
 def wire(machine: Machine, laptop: Laptop) -> Iterator[Wire]:
-    """Yield the laptop's link to the head. The laptop has logged in over it."""
+    """Yield the laptop's connection to the head, over which the laptop has logged in."""
     made = Wire(machine.start_head())
     said = laptop.typed(token_of(machine, "ana"), "login", made.address, "--name", "lab")
     assert said.returncode == 0, said.stderr
@@ -80,14 +80,16 @@ Program = subprocess.Popen[str]
 
 
 def send(program: Program) -> None:
-    """Let the program send its work."""
+    """Let the program submit its work."""
     present(program.stdin).write("\n")
     present(program.stdin).flush()
     assert present(program.stdout).readline() == "sent\n"
 
 
 def cut_for_two_tries(wire: Wire, program: Program) -> None:
-    """Let the program send its work over a cut wire, which is mended after two refused tries."""
+    """Let the program submit its work while the wire is cut. The wire is mended when two tries have
+    failed.
+    """
     wire.cut()
     send(program)
     eventually(lambda: wire.refused >= 2)
@@ -100,7 +102,7 @@ def works_over_a_cut(
     cut: Callable[[Program], None],
     prefix: Sequence[str] = (),
 ) -> None:
-    """Run the program; `cut` is called when it is about to send its work."""
+    """Run the program. `cut` is called when the program is about to submit its work."""
     with subprocess.Popen(
         [*prefix, sys.executable, "-c", WORK, str(folder)],
         env=laptop.env,
@@ -224,7 +226,7 @@ def test_the_cluster_can_end_a_client(
 def test_another_program_of_the_user_cannot_take_the_session(
     machine: Machine, laptop: Laptop, wire: Wire
 ) -> None:
-    """The secret of the session is the client's alone."""
+    """Only the client knows the secret of its session."""
     with subprocess.Popen(
         [sys.executable, "-c", ENDS],
         env=laptop.env,

@@ -78,7 +78,7 @@ def token(machine: SystemMachine) -> str:
 
 @pytest.fixture
 def wire(machine: SystemMachine, laptop: Laptop, token: str) -> Iterator[Wire]:
-    """Yield the laptop's link to the head. The laptop has logged in as ana over it."""
+    """Yield the laptop's connection to the head, over which the laptop has logged in as ana."""
     made = Wire(machine.head_address())
     said = laptop.typed(token, "login", made.address, "--name", "lab")
     assert said.returncode == 0, said.stderr
@@ -136,7 +136,7 @@ def test_a_cut_link_loses_and_doubles_nothing(laptop: Laptop, wire: Wire, marks:
 def test_the_work_goes_on_when_the_head_is_killed(
     machine: SystemMachine, laptop: Laptop, marks: Path
 ) -> None:
-    """A head that has just started must find again how to reach the driver."""
+    """A head that has just started must first find out how to reach the driver."""
     port = machine.head_address().rpartition(":")[2]
 
     def kill(program: Program) -> None:

@@ -36,8 +36,8 @@ EXPECTED = {
 }
 
 NOT_OF_JOBS = ("page", "token")
-"""The ways that a job cannot use: a page that a job starts acts for the account of its node, and a
-token belongs to a person.
+"""The ways to the head that are not tried from inside a job. A page that a job starts acts for the
+account of its node, and a token belongs to a person.
 """
 CELLS = [
     (way, one) for way in cells.WAYS for one in PERSONS if one != "job" or way not in NOT_OF_JOBS
@@ -48,7 +48,7 @@ TOKEN_ROLES = {"queue-admin": "user"}
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[SharedMachine]:
-    """A shared cluster that other machines reach over TLS."""
+    """Yield a shared cluster that other machines reach over TLS."""
     yield from shared_machine("--host", own_address())
 
 

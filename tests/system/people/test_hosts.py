@@ -1,5 +1,5 @@
-"""Two accounts on three hosts: jobs, gangs, and programs with tasks run as their submitters, and
-neither account reaches what the other runs.
+"""Two accounts on three simulated machines. Jobs, gangs, and programs with tasks run as their
+submitters, and neither account can reach what the other one runs.
 """
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ class ThreeHosts(SystemMachine):
             assert done.returncode == 0, done.stdout + done.stderr
 
     def stop(self) -> None:
-        """End everything."""
         for launch in self.launches:
             kill_launch(launch)
         self.end()

@@ -1,5 +1,5 @@
-"""A laptop on a network of its own: it logs in, submits, follows, cancels, and has a driver on the
-cluster while its link is cut.
+"""A laptop on a separate network: it logs in, submits and cancels jobs, follows their output, and
+has a driver on the cluster while its connection is cut.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.wheels import build_wheel, pip_of
 
 
 class OnHost(Laptop):
-    """A machine whose programs run on a host of the network."""
+    """A machine whose programs run in one host of the network (a network namespace)."""
 
     def __init__(self, host: Host) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class OnHost(Laptop):
 
 @pytest.fixture
 def hosts() -> Iterator[tuple[OnHost, OnHost]]:
-    """The machine of the cluster, and the laptop."""
+    """Yield the machine of the cluster, and the laptop."""
     if reason := why_no_hosts():
         pytest.skip(reason)
     network = Network()

@@ -55,7 +55,7 @@ STREAM = f"{int(socket.AF_UNIX)},{int(socket.SOCK_STREAM)}"
 
 
 class Attacked:
-    """Root's program on a machine made for the test, which holds the head's key."""
+    """Root's program, which has the head's key, on a simulated machine."""
 
     def __init__(self, machine: SystemMachine) -> None:
         self.machine = machine
@@ -89,7 +89,7 @@ class Attacked:
     def begin(
         self, data: bytes, account: str = NODE_USER, kind: str = STREAM, count: int = 1
     ) -> Iterator[subprocess.Popen[str]]:
-        """Send a message as an account; the asking program ends with the block."""
+        """Send a message as an account. The process that sent it is killed when the block ends."""
         words = (f"{RUN}/socket", data.hex(), kind, str(count))
         with self.machine.begin(account, sys.executable, "-c", ASK, *words) as asking:
             try:
@@ -98,8 +98,8 @@ class Attacked:
                 asking.kill()
 
     def told(self, data: bytes, **how: Any) -> str:
-        """Return the program's answer to a message, then end the asking program, and with it what
-        was started.
+        """Send a message; return the answer of root's program. Then kill the process that sent it,
+        which also ends what was started for it.
         """
         with self.begin(data, **how) as asking:
             assert asking.stdout is not None
@@ -109,10 +109,10 @@ class Attacked:
         return told
 
     def is_idle(self) -> bool:
-        """Whether no process of the accounts runs, and no child of root's program.
+        """Whether no process of the accounts runs, and root's program has no child.
 
-        Root's program answers before its child has changed its account, so a look at the accounts
-        alone is not enough.
+        Root's program answers before its child has changed its account, so it is not enough to look
+        at the processes of the accounts.
         """
         assert self.machine.launch is not None
         below = children(self.machine.launch.pid)
@@ -280,7 +280,9 @@ def test_an_account_that_differs_here_is_said_to_the_node(attacked: Attacked) ->
 def test_a_signal_at_any_moment_leaves_nothing_of_anybody_else(
     attacked: Attacked, number: signal.Signals, step: int
 ) -> None:
-    """The children of root's program get the signal at moments all over their work."""
+    """The signal is sent to the children of root's program, at many different moments of their
+    work.
+    """
     assert attacked.machine.launch is not None
     main = attacked.machine.launch.pid
     seen: set[int] = set()
@@ -340,7 +342,7 @@ def test_a_link_in_place_of_a_used_grant_is_not_followed(attacked: Attacked) -> 
 
 
 READ_AT_START = (f"{sys.prefix}/", f"{sys.base_prefix}/", f"{ROOT}/")
-"""The directories from which a starting Python loads modules."""
+"""The directories from which Python loads modules when it starts."""
 
 
 def files_of_started_python(pid: int) -> list[tuple[int, str]]:
@@ -388,7 +390,9 @@ def read(path: str) -> bytes:
 
 
 def state_of(pid: int) -> str:
-    """Return the letter of a process's state, `Z` for one that has ended; empty if it is gone."""
+    """Return the letter of a process's state, which is `Z` for a process that has ended and was not
+    reaped; "" if there is no such process.
+    """
     return read(f"/proc/{pid}/stat").rpartition(b")")[2].decode().lstrip()[:1]
 
 
@@ -403,7 +407,7 @@ def children(pid: int) -> list[int]:
 
 
 def ids_below(pid: int) -> set[int]:
-    """The user ids of all processes below one."""
+    """Return the user ids of all processes below `pid`."""
     found: set[int] = set()
     for child in children(pid):
         for line in read(f"/proc/{child}/status").splitlines():
@@ -414,7 +418,9 @@ def ids_below(pid: int) -> set[int]:
 
 
 def test_many_that_connect_and_say_nothing_hold_up_nobody_for_long(attacked: Attacked) -> None:
-    """Each silent connection is served by a process of its own, for at most five seconds."""
+    """Root's program handles each silent connection in a process of its own, for at most five
+    seconds.
+    """
     code = (
         "import socket, sys\n"
         "held = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(40)]\n"

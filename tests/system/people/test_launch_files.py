@@ -121,8 +121,8 @@ def test_files_that_another_account_can_change_are_refused(machine: SystemMachin
 
 
 def checked(machine: SystemMachine, cases: dict[str, str]) -> dict[str, str]:
-    """Return what the program says about a Python environment in each case. The last case is not
-    undone.
+    """Change a Python environment as each of the cases says; return for each what root's program
+    says about it. All changes except the last one are undone.
     """
     words = [program.__file__, sys.executable, VENV, CHECKED, HOME, json.dumps(cases), *places()]
     said: dict[str, str] = json.loads(machine.python("root", CHECK, *words))

@@ -1,4 +1,6 @@
-"""`phalanx login` on a machine without a node, and all that works from there."""
+"""`phalanx login` on a machine without a node, and the commands that can be used there
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def own_address() -> str:
 
 
 class Laptop(Machine):
-    """A machine without a daemon and without variables: it knows only what its user typed."""
+    """A machine without a daemon and without environment variables: it knows only what its user
+    typed.
+    """
 
     def __init__(self) -> None:
         super().__init__()

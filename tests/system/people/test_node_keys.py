@@ -41,7 +41,7 @@ JOINED = (Joined, View)
 
 
 class Second(Machine):
-    """Another machine, which has a key and no other secret of the cluster."""
+    """Another machine, which has the key of its node and no other secret of the cluster."""
 
     def __init__(self, address: str) -> None:
         super().__init__()

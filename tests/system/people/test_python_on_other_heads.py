@@ -1,4 +1,6 @@
-"""Programs in Python that ask the head of another account, or a head elsewhere with a token."""
+"""Programs in Python that send requests to the head of another account, or to a head on another
+machine with a token.
+"""
 
 from __future__ import annotations
 

@@ -175,7 +175,9 @@ def test_limits_hold_whoever_submits(shared: SharedMachine, ana: str, bo: str) -
 
 
 def test_a_job_does_not_pass_for_the_gateway(shared: SharedMachine) -> None:
-    """A program in a job passes a socket of its own, as a gateway passes those of other nodes."""
+    """A program in a job passes its own socket to the head, as a gateway passes the connections of
+    other nodes.
+    """
     script = os.path.join(shared.directory, "passing.py")
     with open(script, "w") as file:
         file.write(PASSING)

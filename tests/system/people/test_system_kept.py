@@ -31,7 +31,9 @@ NODE_NAME = NODE_PROCESS.decode()
 
 
 class KeptMachine(SystemMachine):
-    """A head without a node, and a node of its own account that tests kill repeatedly."""
+    """A head without a node, and a node that runs as a separate account. The tests kill the node
+    repeatedly.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,21 +58,20 @@ class KeptMachine(SystemMachine):
         return pid
 
     def node(self) -> int:
-        """Return the pid of the node; start the node if there is none."""
+        """Return the pid of the node. Start the node first if it does not run."""
         return next(iter(self.nodes()), 0) or self.start_node()
 
     def nodes(self) -> set[int]:
-        """The pids of nodes."""
+        """Return the pids of all nodes."""
         found = {pid for pid in processes_of(ACCOUNTS[NODE_USER]) if name_of(pid) == NODE_NAME}
         return {pid for pid in found if not is_dead(pid)}
 
     def over(self) -> set[str]:
-        """The names of jobs that have ended by themselves."""
+        """Return the names of jobs that have ended by themselves."""
         rows = json.loads(self.said(NODE_USER, "jobs", "--all", "--json"))
         return {row["name"] for row in rows if row["state"] in ("Completed", "Failed")}
 
     def submit(self, account: str, name: str, script: str, *options: str) -> None:
-        """Submit a job of an account."""
         self.said(account, "run", "-d", "--name", name, *options, "--", "sh", "-c", script)
 
 
@@ -85,7 +86,7 @@ def until(path: str) -> str:
 
 @pytest.fixture
 def go(machine: KeptMachine) -> Iterator[str]:
-    """A directory in which all accounts may make files."""
+    """Yield a directory in which all accounts may make files."""
     path = tempfile.mkdtemp(dir=machine.directory)
     os.chmod(path, 0o777)
     yield path

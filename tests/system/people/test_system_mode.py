@@ -195,7 +195,9 @@ def test_work_of_accounts_that_no_work_runs_as_is_refused_with_the_reason(
 
 
 def test_a_fork_server_that_lies_is_ended_and_harms_nobody(machine: SystemMachine) -> None:
-    """The account takes its own fork server over, whose connection to the node it may use."""
+    """The account takes over its own fork server, and with it the fork server's connection to the
+    node.
+    """
     machine.said("bo", "run", "-d", "--name", "honest", "--", "sleep", "600")
     eventually(lambda: machine.job("honest")["state"] == "Running")
     lie = (

@@ -1,4 +1,4 @@
-"""Commands with a token, as from another machine: they find no daemon and no other secret."""
+"""Commands with a token, as on another machine, where they find no daemon and no other secret."""
 
 from __future__ import annotations
 

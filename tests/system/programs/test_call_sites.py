@@ -1,4 +1,4 @@
-"""Listings show where objects were made, if an environment variable asks for that."""
+"""Listings show where in the code objects were made, if an environment variable turns this on."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`breakpoint()` in a task waits for `phalanx debug`; tasks are profiled if their environment asks
-for that.
+"""`breakpoint()` in a task waits for `phalanx debug`, and tasks are profiled if their runtime
+environment says so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers that must not grow in long-lived processes."""
+"""Counts that must not grow in processes that live long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Mistyped names of actors, methods and environments in programs."""
+"""Programs with mistyped names of actors, methods and environments: each error suggests the
+intended name.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import phalanx
 
 @pytest.fixture(scope="package")
 def runtime():
-    """Yield the package with a running runtime of 2 CPUs."""
+    """Yield the package `phalanx` with a running runtime of 2 CPUs."""
     phalanx.shutdown()
     phalanx.init(num_cpus=2)
     yield phalanx
@@ -23,7 +23,7 @@ def runtime():
 
 @pytest.fixture
 def get(runtime):
-    """`get` that fails instead of hanging."""
+    """Return a `get` that fails instead of hanging."""
     return lambda refs: runtime.get(refs, timeout=120)
 
 

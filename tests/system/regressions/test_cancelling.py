@@ -51,7 +51,9 @@ class WaitsAsync:
 
 @pytest.mark.parametrize("kind", [Waits, WaitsAsync])
 def test_a_call_that_waits_for_its_turn_at_a_concurrent_actor_is_cancelled(runtime, get, kind):
-    """The waiting call was in no list of calls, so the cancel was lost and the call ran."""
+    """The waiting call was in no list of calls, so the request to cancel it had no effect and the
+    call ran.
+    """
     actor = runtime.remote(concurrency_groups={"one": 1})(kind).options(max_concurrency=2).remote()
     get(actor.count.remote())
     calls = [actor.wait.options(concurrency_group="one").remote() for _ in range(3)]
@@ -64,7 +66,9 @@ def test_a_call_that_waits_for_its_turn_at_a_concurrent_actor_is_cancelled(runti
 
 
 def test_a_task_that_runs_for_too_long_and_dies_when_asked_to_stop_ran_for_too_long(runtime, get):
-    """The task's reader was told that the task had been cancelled."""
+    """The task's reader was told that the task had been cancelled, and not that it had run for too
+    long.
+    """
 
     @runtime.remote(timeout_s=0.2)
     def stubborn():

@@ -32,7 +32,9 @@ LOOP = """
 
 
 def test_the_driver_reads_which_call_ends_the_actor(run_program):
-    """The call behind it never ran, and the driver read a line for each start."""
+    """The call after the one that ended the actor never ran, and the driver read a line for each
+    restart.
+    """
     code, printed = run_program(LOOP)
     assert code == 0, printed
     assert "here\n" in printed

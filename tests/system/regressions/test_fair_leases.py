@@ -12,7 +12,7 @@ ONE = ResourceSet.from_mapping({"CPU": 1.0})
 
 
 class Shell:
-    """Keeps the effects that the machine requests."""
+    """Records the effects that the machine requests."""
 
     def __init__(self):
         self.grants = []
@@ -38,8 +38,8 @@ class Shell:
 
 
 def test_an_equal_asks_back_what_another_has_held_for_long():
-    """A driver's only lease ran an endless parent task, which held the other lease for its own
-    tasks. The driver never got that lease.
+    """A driver's only lease ran a parent task that never ended. This task held the other lease for
+    its own tasks, and the driver never got that lease.
     """
     shell = Shell()
     ids = iter(range(100))

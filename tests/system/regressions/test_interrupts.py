@@ -1,4 +1,4 @@
-"""Interrupts and cancels that hit the runtime's own code."""
+"""Ctrl-C and cancellations that interrupt the runtime's own code."""
 
 from __future__ import annotations
 
@@ -39,12 +39,14 @@ STORM = """
 
 
 def test_a_program_goes_on_after_it_was_interrupted(run_program):
-    """Ctrl-C in the middle of handling messages lost some: the next get waited for ever."""
+    """Ctrl-C while messages were handled lost some of them, and the next `get` waited for ever."""
     assert run_program(STORM) == (0, "[0, 1, 2]\n")
 
 
 def test_a_cancel_leaves_the_workers_own_tasks_whole(runtime, get):
-    """The interrupt hit the worker while it took its children's results: its CPU was lost."""
+    """The worker was interrupted while it read the results of its child tasks. Its CPU was then
+    lost.
+    """
 
     @runtime.remote
     def leaf(i):

@@ -1,5 +1,5 @@
-"""A result that was held back to be sent with others, while the next task, which was expected to be
-short, took long.
+"""A worker held a result back in order to send it with the next ones, because the next task was
+expected to be short. But that task took long.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from tests.polling import eventually
 
 ROUNDS = 12
-"""Enough rounds, because without the fix about one in three failed."""
+"""The number of rounds. Without the fix about one round in three failed."""
 
 
 def test_a_result_does_not_wait_for_the_end_of_the_task_behind_it(runtime, get, tmp_path):

@@ -13,7 +13,7 @@ from phalanx.owner import requests
 
 
 def test_more_actors_than_the_shell_allows_files(run_program):
-    """The workers' parent could open no more pipes, and the whole session ended."""
+    """The process that forks workers could open no more pipes, and the whole session ended."""
     program = """
         import resource
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -34,7 +34,7 @@ def test_more_actors_than_the_shell_allows_files(run_program):
 
 def test_objects_and_actors_beyond_the_hard_limit_of_open_files(run_program):
     """Each large object kept a descriptor open: puts failed with an error about pickling, then
-    every get failed. Actors used up the fork server's descriptors, and no task ran any more.
+    every get failed. Actors used up the fork server's descriptors, and then no task ran any more.
     """
     program = """
         import resource

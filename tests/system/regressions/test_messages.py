@@ -1,4 +1,4 @@
-"""Messages that people read when something goes wrong."""
+"""Error messages that say what went wrong."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_timeout_names_what_was_waited_for(runtime):
 
 
 def why_absent(runtime, ref, words):
-    """Wait until the timeout's message about a missing result gives this reason."""
+    """Wait until the message of a timeout gives `words` as the reason why a result is missing."""
 
     def tells():
         with pytest.raises(errors.GetTimeoutError) as caught:

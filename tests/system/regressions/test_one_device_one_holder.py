@@ -14,7 +14,9 @@ CUDA = "CUDA_VISIBLE_DEVICES"
 
 @pytest.fixture
 def shown(monkeypatch):
-    """Yield a function that sets the visible devices. No node runs before or after."""
+    """Yield a function that sets CUDA's list of visible devices. No node runs before or after the
+    test.
+    """
     phalanx.shutdown()
     yield lambda text: monkeypatch.setenv(CUDA, text)
     phalanx.shutdown()
@@ -24,7 +26,7 @@ def shown(monkeypatch):
     ("text", "gpus"), [("3,5", 4), ("", 2), ("NoDevFiles", 1), ("3,3", 2), ("3,GPU-6a0f", 2)]
 )
 def test_more_devices_than_are_visible_are_refused(shown, text, gpus):
-    """Four actors of one GPU got 3, 5, 2 and 3."""
+    """With such a list, four actors of one GPU each got the devices 3, 5, 2 and 3."""
     shown(text)
     with pytest.raises(ValueError, match=f"{CUDA}={text}"):
         phalanx.init(num_cpus=1, num_gpus=gpus)

@@ -1,4 +1,4 @@
-"""References that pass through several processes."""
+"""References that are passed on through several processes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import phalanx
 
 
 def test_a_reference_read_from_a_borrowed_value_outlives_that_value(runtime, get):
-    """The owner freed the object: the process in between let go before this process had
-    registered.
+    """The owner freed the object, because the process in between dropped its reference before this
+    process had registered as a borrower.
     """
 
     @runtime.remote
@@ -25,7 +25,7 @@ def test_a_reference_read_from_a_borrowed_value_outlives_that_value(runtime, get
 
 
 def test_all_references_of_a_stream_are_kept_until_its_reader_has_them(runtime, get):
-    """A worker kept only the references of its last result to objects of other owners."""
+    """Of its references to objects of other owners, a worker kept only those in its last result."""
 
     @phalanx.remote
     class Owner:
@@ -44,7 +44,9 @@ def test_all_references_of_a_stream_are_kept_until_its_reader_has_them(runtime, 
 
 @pytest.mark.parametrize("kind", ["task", "call"])
 def test_the_list_of_references_is_the_callers_own(runtime, get, kind):
-    """When a caller removed a reference from the list, the values of the other references moved."""
+    """When a caller removed a reference from the list, the remaining references got the values of
+    others.
+    """
 
     @runtime.remote(num_returns=3)
     def three():

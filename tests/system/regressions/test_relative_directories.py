@@ -1,4 +1,6 @@
-"""A relative working_dir is the caller's, also after a worker has changed into it."""
+"""A relative working_dir is relative to the caller's directory, also if a worker has changed its
+own directory.
+"""
 
 from __future__ import annotations
 

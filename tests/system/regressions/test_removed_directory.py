@@ -76,7 +76,9 @@ print(_is_below(session), _is_below("/proc"))
 
 
 def test_a_program_in_its_sessions_directory_stands_where_it_began_once_that_is_gone(tmp_path):
-    """Tune's trainables change into that directory, in the program itself, too."""
+    """Tune's trainables change into the session's directory, also in the process of the program
+    itself.
+    """
     done = run_in(tmp_path, "-c", LEAVES)
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 

@@ -1,4 +1,4 @@
-"""Large arguments lie in shared memory that their sender must not write again."""
+"""Large arguments are in shared memory, to which their sender must not write again."""
 
 from __future__ import annotations
 

@@ -70,7 +70,9 @@ def take(stream, count):
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_an_actor_answers_others_after_a_reader_of_its_items_was_killed(runtime, get, is_async):
-    """The reader had taken one item, and the actor waited for it to take more, for ever."""
+    """A reader took one item and was killed. The actor waited for ever for this reader to take
+    more.
+    """
 
     class Source:
         def ping(self):

@@ -1,4 +1,4 @@
-"""Imports a module that changes the import system before tests of adapters begin."""
+"""Imports a module that changes the import system. This is done before tests of adapters begin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The names that a cell run elsewhere reads from its notebook, and the names that it returns."""
+"""A notebook cell that runs on a worker: the names that it reads from its notebook, and the names
+that it returns.
+"""
 
 from __future__ import annotations
 

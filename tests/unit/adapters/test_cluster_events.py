@@ -1,4 +1,4 @@
-"""Events in the columns of Ray's listing."""
+"""Events of the cluster, shown in the columns of Ray's listing."""
 
 from __future__ import annotations
 

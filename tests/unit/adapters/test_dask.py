@@ -1,4 +1,6 @@
-"""Dask on Phalanx: graphs whose pieces stay in the store, and Dask's own cluster as a gang."""
+"""Dask on Phalanx: graphs whose intermediate results stay in the object store, and Dask's own
+cluster as a gang.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +38,15 @@ def session() -> Iterator[None]:
 
 
 class TestGet(GetFunctionTestMixin):  # type: ignore[misc]  # untyped
-    """Dask's own tests of functions that compute graphs."""
+    """Dask's own tests of functions that compute task graphs."""
 
     get = staticmethod(get)
 
     @pytest.mark.slow
     def test_get_stack_limit(self) -> None:
-        """A chain of 10,000 tasks; `test_a_chain_longer_than_pythons_stack` has a shorter one."""
+        """This test of Dask's computes a chain of 10,000 tasks, which is slow;
+        `test_a_chain_longer_than_pythons_stack` has a shorter one.
+        """
         super().test_get_stack_limit()
 
 

@@ -1,4 +1,6 @@
-"""The job API over HTTP: a real server and client, and a head that only remembers."""
+"""The job API over HTTP: a real server and a real client, with a stand-in for the head that only
+records jobs.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ from phalanx.runtime.os import serving
 
 
 class RememberingHead:
-    """Keeps jobs as they were submitted. A test changes their states."""
+    """Records jobs as they were submitted. A test changes their states."""
 
     def __init__(self) -> None:
         self.specs: dict[str, JobSpec] = {}
@@ -126,8 +128,8 @@ def client(server):
 
 
 def ask(server, method, path, body=b"", **headers):
-    """Send a request with all required headers, changed by those given here; return (status,
-    text).
+    """Send a request. It has all required headers, except where the keywords change them. Return
+    (status, text).
     """
     all_headers = {
         "Host": f"127.0.0.1:{server.server_port}",

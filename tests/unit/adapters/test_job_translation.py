@@ -1,4 +1,4 @@
-"""Ray's requests as jobs of Phalanx, and its rows in Ray's words."""
+"""Ray's requests are translated to jobs of Phalanx, and Phalanx's rows to Ray's terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The hooks that Ray's Tune sets are called for work in a placement group, and may refuse it."""
+"""Hooks that Ray's Tune sets are called when work is submitted to a placement group, and may refuse
+it.
+"""
 
 from __future__ import annotations
 

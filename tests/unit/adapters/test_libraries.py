@@ -1,4 +1,6 @@
-"""Ray's libraries from an installed ray: which files are taken, and which rays are refused."""
+"""Ray's libraries from an installed ray: which files are used, and which versions of ray are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def make_distribution(root: Path, version: str, files: dict[str, str] = FILES) -
 
 @pytest.fixture
 def only(tmp_path, monkeypatch):
-    """Reduce the interpreter's path to one directory."""
+    """Set the interpreter's import path to a single directory."""
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     return tmp_path
 

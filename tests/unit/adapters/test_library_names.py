@@ -1,4 +1,4 @@
-"""Names of Ray's core that its libraries use behave as those libraries expect."""
+"""Names of Ray's core that Ray's libraries import: they behave as the libraries expect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words that mpirun gets about a job's members, and its calls of the stand-in for ssh."""
+"""The arguments of mpirun about a job's members, and how mpirun calls the stand-in for ssh."""
 
 from __future__ import annotations
 

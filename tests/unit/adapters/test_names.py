@@ -1,5 +1,5 @@
-"""Ray's module names: they are the same objects as Phalanx's, and a missing name is refused
-clearly.
+"""Ray's module names lead to the same objects as Phalanx's, and a missing name is refused with a
+clear message.
 """
 
 from __future__ import annotations

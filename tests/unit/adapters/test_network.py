@@ -11,7 +11,7 @@ from phalanx.adapters.ray.modules import network
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Return a counter of the requests for the list of nodes by a program on node n1."""
+    """Count how often a program on node n1 asks for the list of nodes; return the counter."""
     rows = [{"NodeID": "n1", "NodeManagerAddress": "10.0.0.1"}]
     count = []
 

@@ -1,4 +1,4 @@
-"""Reservations between the scheduler and Ray: the order of the news. Needs no Ray."""
+"""Reservations between the scheduler and Ray: messages in every order. Needs no Ray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ray's resources under Phalanx's names, and the free amounts. Needs no Ray."""
+"""Resources of Ray nodes under Phalanx's names, and the free amounts. Needs no Ray."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What Slurm's listings show of waiting work, beside what real Slurm 22.05.8 (Debian
-22.05.8-4+deb12u3) printed. `make beside SYSTEM=slurm` runs both."""
+"""What Slurm's listings show of waiting work, compared with what real Slurm 22.05.8 (Debian
+22.05.8-4+deb12u3) printed. `make beside SYSTEM=slurm` runs both.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def _array_task(indices: str, state: str, starts: int = 0) -> ArrayTaskInfo:
     ],
 )  # fmt: skip
 def test_array_tasks_that_have_not_begun_are_one_row(monkeypatch, written, rows, ids) -> None:
-    """Slurm 22.05.8 printed 20_[1-3], and a row for each array task that had begun."""
+    """Slurm 22.05.8 printed one row `20_[1-3]` for these, and a row for each array task that had
+    begun.
+    """
     array = job_info(name="20", namespace="default", array=written, state=st.PENDING, running=0)
 
     def ask(_, request):
@@ -69,7 +72,9 @@ def test_array_tasks_that_have_not_begun_are_one_row(monkeypatch, written, rows,
     ],
 )
 def test_priority_0_means_held(fields, total, priority) -> None:
-    """Slurm 22.05.8 printed 0 for held jobs alone, and with multifactor the sum of the factors."""
+    """Slurm 22.05.8 printed 0 for held jobs only. With its multifactor plugin it printed the sum of
+    the factors.
+    """
     shown = Shown({"priority"})
     shown._totals = {} if total is None else {"7": total}
     job = job_info(**{"name": "7", "state": st.PENDING} | fields)
@@ -118,7 +123,7 @@ def _share(user: str, rank: int, queue: str = "q", use: float = 1.0) -> ShareInf
 
 
 def test_fairshare_is_a_rank_among_all_users_of_a_queue() -> None:
-    """Slurm 22.05.8 printed the same FairShare of bob with `-u bob` and without."""
+    """Slurm 22.05.8 printed the same FairShare for bob with `-u bob` as without it."""
     rows = share_rows([_share("al", 2), _share("bob", 1), _share("cy", 1, "other")])
     assert [(row["user"], row["fairshare"]) for row in rows] == [
         ("al", "1.000000"), ("bob", "0.500000"), ("cy", "1.000000"),
@@ -152,7 +157,7 @@ def test_norm_usage_is_a_part_of_the_use_of_all_queues(uses, printed) -> None:
     ("use", "printed"), [(0.0, "0"), (79.08, "79"), (8.75, "8"), (4.38, "4"), (399985.9, "399985")]
 )
 def test_raw_usage_has_no_fraction(use, printed) -> None:
-    """Slurm 22.05.8 printed 8 for 8.75, and 4 for half of it."""
+    """Slurm 22.05.8 printed 8 for a usage of 8.75, and 4 for half of 8.75."""
     assert share_rows([_share("al", 1, use=use)])[0]["use"] == printed
 
 
@@ -203,8 +208,9 @@ def test_an_array_has_one_line_in_sprio() -> None:
     ],
 )
 def test_each_task_of_a_step_has_a_rank_of_its_own(nodes, ranks) -> None:
-    """Programs of torch.distributed that a batch script started by srun all had rank 0, and waited
-    for each other in vain. Under real Slurm the variables are unset."""
+    """In an earlier version all programs of torch.distributed that a batch script started by srun
+    had rank 0, and waited for each other in vain. Under real Slurm these variables are unset.
+    """
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK",
              "GROUP_WORLD_SIZE")  # fmt: skip
     found = [torchrun_variables(task, nodes) for task in range(len(nodes))]

@@ -1,4 +1,4 @@
-"""`scontrol update PartitionName=...`: which change is meant."""
+"""`scontrol update PartitionName=...`: the change of a queue that each operand requests."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _maybe(values: Any) -> Any:
 
 
 class Head:
-    """Answers with these jobs. All of them are on two nodes that share an address."""
+    """Answers requests from the given jobs. All of them are on two nodes that share an address."""
 
     hosts = ("10.0.0.1", "10.0.0.2", "10.0.0.1")
     codes: ClassVar = {"free 1 more CPU": "free", "no node has the label": "labels"}

@@ -1,5 +1,6 @@
-"""The tables of Slurm's columns, options, variables, times and words, beside what real Slurm
-22.05.8 printed and what its manual pages list."""
+"""The tables of Slurm's columns, options, variables, times and terms, compared with what real Slurm
+22.05.8 printed and what its manual pages list.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ SQUEUE_ALL = (
     "CORE_SPEC|SCHEDNODES|WORK_DIR"
 )
 SQUEUE_UNKNOWN = "(null)|N/A|1|0|N/A|(null)||OK|||(null)|"
-"""The beginning of squeue's line for a job of which nothing is known."""
+"""The beginning of squeue's line for a job about which nothing is known."""
 SINFO_ALL = (
     "AVAIL|ACTIVE_FEATURES|CPUS|TMP_DISK|FREE_MEM|AVAIL_FEATURES|GROUPS|OVERSUBSCRIBE|TIMELIMIT|"
     "MEMORY|HOSTNAMES|NODE_ADDR|PRIO_TIER|ROOT|JOB_SIZE|STATE|USER|VERSION|WEIGHT|S:C:T|"
@@ -407,7 +408,7 @@ def test_variables_of_a_job() -> None:
 
 
 def job_info(**fields: object) -> JobInfo:
-    """Return a job with these fields; the others do not matter."""
+    """Return a job with the given fields. The other fields do not matter."""
     usual = dict.fromkeys(JobInfo.__struct_fields__, "")
     numbers = dict.fromkeys(
         ("position", "begins", "queued", "started", "finished", "expected_start")

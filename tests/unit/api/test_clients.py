@@ -1,4 +1,6 @@
-"""How a program without a node finds its head, and how long both ends wait."""
+"""How a program without a node finds its head, and how long the program and its driver wait for
+each other.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`@method` is known to type checkers, and sets options on the function if any are given."""
+"""Type checkers know `@method`. It sets options on the function if any are given."""
 
 from __future__ import annotations
 

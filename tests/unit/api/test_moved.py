@@ -1,4 +1,4 @@
-"""Modules by the names that they had before version 0.2."""
+"""Modules can be imported under the names that they had before version 0.2."""
 
 from __future__ import annotations
 

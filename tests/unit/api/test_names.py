@@ -1,4 +1,6 @@
-"""The package's names: each one is imported at its first use, and known to type checkers."""
+"""The public names of the package: each is imported when it is first used, and type checkers know
+it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from phalanx import util
 
 
 def _for_type_checkers(package: ModuleType) -> dict[str, str]:
-    """Return the names that type checkers see imported, with the module of each."""
+    """Return the names that the package imports for type checkers only, with the module of each."""
     (block,) = (
         node
         for node in ast.parse(inspect.getsource(package)).body

@@ -1,4 +1,4 @@
-"""Rows have typed fields, are mappings too, and show as tables in a notebook."""
+"""Rows have typed fields, can be used as mappings, and are shown as tables in a notebook."""
 
 from __future__ import annotations
 

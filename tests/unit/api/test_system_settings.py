@@ -1,4 +1,4 @@
-"""A cluster's settings by Ray's names: read, refused, and what they mean."""
+"""A cluster's settings by Ray's names: how they are read, which are refused, and what they do."""
 
 from __future__ import annotations
 

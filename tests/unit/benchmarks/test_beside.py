@@ -44,8 +44,8 @@ def test_another_rank_is_seen() -> None:
 
 
 def test_tied_accounts_are_ranked_as_one_and_real_slurm_does_not() -> None:
-    """Slurm 22.05.8 printed this for accounts without any use; docs/howto/shares.md has Phalanx's
-    rule.
+    """The lines are what Slurm 22.05.8 printed for accounts without any use. docs/howto/shares.md
+    has Phalanx's rule.
     """
     lines = (
         " root|root|1|0|1.000000|inf\n a0||2|0||inf\n  a0|irc|1|0|0.250000|inf\n"
@@ -56,8 +56,8 @@ def test_tied_accounts_are_ranked_as_one_and_real_slurm_does_not() -> None:
 
 
 def test_accounts_that_only_hidden_digits_tell_apart_are_tied() -> None:
-    """Slurm 22.05.8 printed this. By the use without fractions, the second account would come
-    first.
+    """The lines are what Slurm 22.05.8 printed. If the use is compared without fractions, the
+    second account comes first.
     """
     lines = (
         " root|root|1|0|1.000000|inf\n a1||4|1599938||2.071428\n"

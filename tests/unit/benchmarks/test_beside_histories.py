@@ -1,5 +1,6 @@
-"""The comparison of histories of short jobs with real Slurm, as far as it needs no Slurm: what it
-draws, and what it makes of lines that Slurm 22.05.8 and Phalanx printed on 2026-11-28."""
+"""The comparison of simulated days of short jobs with real Slurm, tested without Slurm: the jobs
+that it draws, and how it reads lines that Slurm 22.05.8 and Phalanx printed on 2026-11-28.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ JOBS = [
 ]
 THEIR_S = {"d": 1.0, "s": 1.0, "t": 3.0, "u": 1.0}
 OUR_S = {"d": 1.0, "s": 1.0, "t": 2.0, "u": 1.0}
-"""The whole seconds that `sacct` shows for each job."""
+"""How long each job ran, in whole seconds, as Phalanx's `sacct` shows it."""
 THEIR_ORDER = """\
            4064 primary        bin       8750          0          0          0       8750          0
            4065 primary       uucp       7500          0          0          0       7500          0

@@ -1,5 +1,6 @@
-"""The order of several waiting jobs of each user: what each side's rule gives, and what is made of
-two orders. Slurm's lines are those of 22.05.8."""
+"""The order of several waiting jobs of each user: the order that each side's rule gives, and how
+two orders are compared. Slurm's lines are those of 22.05.8.
+"""
 
 from __future__ import annotations
 

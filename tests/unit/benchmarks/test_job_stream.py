@@ -1,4 +1,4 @@
-"""The stream of jobs: all that it asks for end, and are counted."""
+"""The benchmark of a stream of jobs: all jobs that it submits end and are counted."""
 
 from __future__ import annotations
 

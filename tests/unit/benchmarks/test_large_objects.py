@@ -1,4 +1,4 @@
-"""The benchmark of large objects, with small ones."""
+"""The benchmark of large objects, run with small objects."""
 
 from __future__ import annotations
 

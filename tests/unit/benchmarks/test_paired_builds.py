@@ -1,4 +1,4 @@
-"""Two builds are measured in turn, and each pair of batches gives one ratio."""
+"""Two builds are measured alternately, and each pair of batches gives one ratio."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ for line in sys.stdin:
 
 
 def stand_in(directory, seconds):
-    """Write a program that replaces a build's interpreter, and whose batches always take these
-    seconds.
+    """Write a program that replaces a build's interpreter. Each batch that it runs takes
+    `seconds`.
     """
     path = directory / f"python-{seconds}"
     path.write_text(STAND_IN.format(python=sys.executable, seconds=seconds))

@@ -1,4 +1,4 @@
-"""Ray's release benchmarks as rows, each with small numbers on Phalanx."""
+"""Ray's release benchmarks as rows of a report. Each is run on Phalanx with small numbers."""
 
 from __future__ import annotations
 

@@ -277,7 +277,7 @@ def test_each_pool_gives_what_its_calls_return(system):
 
 def test_rows_of_actors_ask_for_what_they_say(monkeypatch):
     class Counting:
-        """Counts its calls instead of making them."""
+        """Counts calls instead of making them."""
 
         def __init__(self):
             self.calls, self.is_closed = 0, False
@@ -302,8 +302,8 @@ def test_rows_of_actors_ask_for_what_they_say(monkeypatch):
 
 
 def test_rows_of_pools_ask_for_what_they_say(monkeypatch):
-    """With a pool that counts: a row of a thousand calls makes a thousand, and waits for all
-    results.
+    """A pool that counts stands for the real ones: a row of a thousand calls must make a thousand,
+    and wait for all results.
     """
 
     class Counting:

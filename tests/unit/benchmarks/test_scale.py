@@ -1,4 +1,4 @@
-"""The benchmark of sizes: it reports everything that it counts."""
+"""The benchmark of cluster sizes reports everything that it counts."""
 
 from __future__ import annotations
 

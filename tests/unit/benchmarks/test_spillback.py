@@ -1,4 +1,6 @@
-"""The benchmark of the global schedulers: every task runs once, and the same again for the same."""
+"""The benchmark of the global schedulers: every task runs once, and the same input gives the same
+result.
+"""
 
 from __future__ import annotations
 

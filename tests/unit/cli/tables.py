@@ -1,5 +1,5 @@
-"""Listings that people see less often than those of `test_listings`: cycles, priorities, reports,
-steps, comparisons, the state of tasks and objects, findings, the configuration and licenses.
+"""Listings that people see less often than those in `test_listings`: cycles, priorities, reports,
+steps, comparisons, the states of tasks and objects, findings, the configuration and licenses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The text and the data of `phalanx status`."""
+"""The text of `phalanx status`, and its JSON."""
 
 from __future__ import annotations
 

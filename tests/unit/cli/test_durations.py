@@ -1,4 +1,6 @@
-"""Lengths of time and amounts of memory in the forms in which people and commands write them."""
+"""Lengths of time and amounts of memory, in the notations that people write and that commands
+print.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a command: its exit code, its last output, and handlers that run at the end."""
+"""How a command ends: its exit code, its last output, and handlers that run at exit."""
 
 from __future__ import annotations
 

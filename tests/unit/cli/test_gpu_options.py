@@ -1,4 +1,4 @@
-"""Options about GPUs, and the fields of a job that they mean."""
+"""Options about GPUs, and the fields of a job that they set."""
 
 from __future__ import annotations
 

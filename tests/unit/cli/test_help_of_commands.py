@@ -1,4 +1,4 @@
-"""The help of a command: names of arguments, ranges and defaults, and names that are not listed."""
+"""The help of a command: names of arguments, ranges and defaults, and hidden names."""
 
 from __future__ import annotations
 

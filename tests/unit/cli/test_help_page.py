@@ -1,4 +1,4 @@
-"""The page of `phalanx --help` is the one that Typer draws."""
+"""The page of `phalanx --help` is the same as the one that Typer renders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences in the width of a terminal."""
+"""Sentences are wrapped to the width of a terminal."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The text of one job: unknown facts are left out, and numbers have the right form of their
-nouns.
+"""The text about one job: unknown facts are left out, and nouns have the right number, singular or
+plural.
 """
 
 from __future__ import annotations

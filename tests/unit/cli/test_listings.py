@@ -1,4 +1,4 @@
-"""All listings at three widths of a terminal: a row is a line, and names are whole."""
+"""All listings at three widths of a terminal: each row is one line, and names are not cut."""
 
 from __future__ import annotations
 
@@ -279,7 +279,9 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 def test_listings_look_as_they_did(
     name: str, terminal: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With PHALANX_SNAPSHOTS=write the expected texts are written anew, for a person to check."""
+    """With PHALANX_SNAPSHOTS=write the test writes the expected texts anew, and a person must check
+    them.
+    """
     parts = []
     for width in WIDTHS:
         terminal(width)

@@ -1,4 +1,4 @@
-"""Command lines that are parsed without Typer give the same arguments as Typer."""
+"""Command lines that are parsed without Typer give the same arguments as with Typer."""
 
 from __future__ import annotations
 
@@ -157,7 +157,9 @@ INSPECTING = ("dataclasses", "inspect")
     ],
 )
 def test_a_command_that_asks_imports_no_more_than_it_needs(code, heavy, tmp_path):
-    """Without a cluster the command fails, but by then it has imported all that it needs."""
+    """There is no cluster, so the command fails. Until then it has imported all modules that it
+    needs.
+    """
     asked = f"""
 import sys
 from phalanx.cli.quick_start import hasten

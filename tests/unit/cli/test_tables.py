@@ -136,7 +136,9 @@ def test_without_rows_there_are_heads_alone(
 
 
 def test_signs_that_have_no_width_of_their_own_count_nothing() -> None:
-    """The characters are Hindi's virama, an accent, and a circle around a letter."""
+    """The characters are the Hindi sign virama, an accent, and a circle that surrounds the letter
+    before it.
+    """
     assert width_of("न\u094d") == 1
     assert width_of("e\u0301") == 1
     assert width_of("e\u20dd") == 1

@@ -1,4 +1,4 @@
-"""The sentence about jobs that have not ended."""
+"""The sentence that names the jobs that have not ended."""
 
 from __future__ import annotations
 

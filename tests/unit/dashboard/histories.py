@@ -1,4 +1,4 @@
-"""Random histories of a cluster: work comes, ends, fails and is evicted, and nodes die."""
+"""Random events on a cluster: work is submitted, ends, fails and is evicted, and nodes die."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAX_NODES = 5
 
 
 class History(World):
-    """A cluster whose head writes to a store, with events drawn from the seed."""
+    """A cluster whose head writes to a store. The seed determines the events."""
 
     node_class = WorkingNode
 
@@ -55,7 +55,7 @@ class History(World):
         self.happened: list[str] = []
 
     def step(self) -> None:
-        """Let one thing happen, and some time pass."""
+        """Let one random event happen, and some time pass."""
         chances: list[tuple[int, Callable[[], None]]] = [
             (6, self.submit), (2, self.submit_array), (6, self.end_member), (2, self.fail_member),
             (3, self.command), (1, self.delete), (1, self.node_dies), (1, self.join_new),
@@ -74,7 +74,7 @@ class History(World):
         return f"{prefix}{self._number}"
 
     def submit(self) -> None:
-        """Submit a job. It may need only some of its members."""
+        """Submit a job. It may need only some of its members in order to start."""
         members, rng = self.drawn.randint(1, 4), self.drawn
         self._submit(
             self._name("job"),
@@ -85,7 +85,6 @@ class History(World):
         )
 
     def submit_array(self) -> None:
-        """Submit an array of a few tasks."""
         last = self.drawn.randint(1, 9)
         limit = self.drawn.choice((None, 2))
         self._submit(self._name("array"), 1, array=ArraySpec(ranges=((0, last, 1),), limit=limit))
@@ -102,11 +101,9 @@ class History(World):
         self.job(group, name=name, queue=queue, priority=rng.randint(0, 3), user=user, **fields)
 
     def end_member(self) -> None:
-        """Let a member complete."""
         self._end(0)
 
     def fail_member(self) -> None:
-        """Let a member fail."""
         self._end(1)
 
     def _end(self, code: int) -> None:
@@ -121,11 +118,9 @@ class History(World):
         self.ask(CommandJob(self._job(), self.drawn.choice(COMMANDS)))
 
     def delete(self) -> None:
-        """Delete a job."""
         self.ask(DeleteJob(self._job()))
 
     def join_new(self) -> None:
-        """Let a node join."""
         if len(self.nodes) < MAX_NODES:
             name = self._name("n")
             self.add(name, CPU=float(self.drawn.randint(2, 8)), GPU=float(self.drawn.randint(0, 4)))
@@ -136,11 +131,9 @@ class History(World):
             self.kill(self.drawn.choice(sorted(self.nodes)))
 
     def drain(self) -> None:
-        """Drain a node."""
         self.ask(DrainNode(self.drawn.choice(sorted(self.nodes)), "its fans"))
 
     def undrain(self) -> None:
-        """Undrain a node."""
         self.ask(UndrainNode(self.drawn.choice(sorted(self.nodes))))
 
     def change_queue(self) -> None:
@@ -149,7 +142,7 @@ class History(World):
         self.ask(UpdateQueue("small", QueueFields(capability=cap)))
 
     def head_dies(self) -> None:
-        """Let the head die; the next one reads what was written."""
+        """Let the head die. The next head reads what was written."""
         self.restart()
 
     def make_actor(self) -> None:

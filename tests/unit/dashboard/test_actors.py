@@ -1,4 +1,4 @@
-"""The table of actors, and what the page of a task says about its waiting."""
+"""The table of actors, and what the page of a task says about why the task waits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = {f"{1:056x}": "gpu-1"}
 
 
 def listed(*rows: dict[str, Any], matched: int = 0, **words: str) -> actors.ActorList:
-    """The table of these actors."""
+    """Return the table of these actors."""
     part = StatePart(list(rows), max(matched, len(rows)), max(matched, len(rows)))
     drivers = StateAnswer(
         StatePart([{"job_id": "01000000", "entrypoint": "python a.py"}], 1, 1), []
@@ -105,7 +105,9 @@ def test_an_address_chooses_actors(words, found):
     ],
 )
 def test_the_head_is_asked_for_the_chosen_state(state, filters):
-    """If more than a thousand actors are alive, the dead ones are not among the first thousand."""
+    """The page must not filter only the first thousand actors: if more than a thousand are alive,
+    none of these is dead.
+    """
     assert actors.query({"state": state}).filters == filters
 
 

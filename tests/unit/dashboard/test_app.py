@@ -1,5 +1,5 @@
-"""Routes: who may use them, that text of users never becomes HTML, and which changes are sent.
-Tests the application without a socket.
+"""The routes of the page: who may use them, that text of users never becomes HTML, and which
+changes are sent. The application is tested without a socket.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def served(
     head: Head | Record, may_act: bool = True, is_in: bool = True, scrape_token: str = "",
     patience_s: float = 60.0,
 ):  # fmt: skip
-    """Return (client, dashboard) with a watch that has asked the head once."""
+    """Return (client, dashboard). The dashboard's watch has asked the head one time."""
     watch = Watch(head.ask, wall=lambda: NOW)
     dashboard = Dashboard(
         watch, Login(SECRET), address="127.0.0.1:6380", cookie="c", may_act=may_act,
@@ -270,7 +270,9 @@ async def events(response, count):
 
 
 class Stream:
-    """A stream of the application, line by line; ASGITransport would wait for its end."""
+    """Reads a stream of the application line by line. ASGITransport could not, because it waits
+    until the stream has ended.
+    """
 
     def __init__(self, app, path, cookie):
         self._lines: asyncio.Queue[str] = asyncio.Queue()

@@ -54,7 +54,6 @@ class HeadWithArray(Head):
     """A head that knows one array."""
 
     def ask(self, request: Any) -> Any:
-        """See `watch.Ask`."""
         if isinstance(request, ListElements):
             if request.name != "default/sweep":
                 raise JobNotFoundError(request.name)

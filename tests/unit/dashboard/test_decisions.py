@@ -1,4 +1,4 @@
-"""Pages about cycles."""
+"""Pages about cycles of the scheduler."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Drawn clusters in which work waits for one cause: every place names the cause, and without it the
-job starts.
+"""Random clusters in which work waits for a single cause: every page and command names this cause,
+and when it is gone the job starts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from .test_situations import GpuWorld, Head, members_of
 
 
 class Drawn(GpuWorld):
-    """Nodes in two zones with running work, and room for the waiting gang except for one cause."""
+    """Nodes in two zones with running work. The waiting gang would fit, were it not for one
+    cause.
+    """
 
     def __init__(self, seed):
         super().__init__()
@@ -37,7 +39,7 @@ class Drawn(GpuWorld):
             self.put(f"other{number}", gpus=1.0, members=self.rng.randint(1, 2))
 
     def put_gang(self, placement=None, **fields):
-        """Submit the gang that waits: its first member asks for no GPU, and never for a label."""
+        """Submit the gang that waits. Its first member asks for no GPU and for no label."""
         workers = members_of("worker", self.members - 1, 1.0, placement)
         self.put_groups("late", members_of("first", 1, 0.0), workers, **fields)
 

@@ -1,4 +1,6 @@
-"""Requests are accepted by lists of what is allowed."""
+"""A request is let through only if its host and its headers are among those that the guard
+allows.
+"""
 
 from __future__ import annotations
 

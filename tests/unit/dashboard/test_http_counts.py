@@ -1,4 +1,4 @@
-"""Requests to the page are counted under few names, and timed."""
+"""Requests to the page are counted under a small number of names, and timed."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_what_is_no_session_is_not_open(session):
     ids=["no code", "empty", "no ascii", "another secret", "too old", "long"],
 )
 def test_wrong_codes_of_others_do_not_keep_the_right_one_out(wrong):
-    """Every user of the machine can send them."""
+    """Every user of the machine can send wrong codes."""
     login = Login(SECRET)
     for _ in range(25):
         assert login.redeem(wrong, 100.0) is None

@@ -1,4 +1,4 @@
-"""The looks of jobs on maps: colours that people can tell apart, and no look for two jobs."""
+"""How jobs look on maps: people can tell the colours apart, and no two jobs look the same."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phalanx.dashboard.pages.styles import COLOURS, LOOKS, Looks
 from .world import gang, node, snapshot
 
 APART = 0.12
-"""The least distance of two colours in OKLab; 0.02 is the least that people see."""
+"""The smallest distance of two colours in OKLab. People see distances from 0.02 on."""
 CONTRAST = 3.0
 """The least contrast between a colour and its background."""
 CSS = (resources.files("phalanx.dashboard") / "static" / "page.css").read_text()

@@ -96,7 +96,9 @@ def test_no_label_names_a_job_or_a_user(metrics):
 
 
 def told(*own, nodes=(), version=1, is_new=True, gone=()):
-    """Return the counts of a head, and of each node (id, name of its machine)."""
+    """Return metrics with the counts of a head, and with those of each of these nodes: (id, name of
+    its machine).
+    """
     rows = [
         NodeMetrics(node_id, host, msgspec.msgpack.encode(numbers))
         for node_id, host, numbers in nodes
@@ -232,7 +234,7 @@ EXPORTED = {"phalanx_build_info"} | {
     for name, one in CATALOGUE.items()
     for end in (("_bucket", "_sum", "_count") if one.kind == HISTOGRAM else ("",))
 }
-"""All names that an expression may read."""
+"""All names of metrics that an expression may use."""
 
 
 def test_every_expression_of_alerts_and_board_parses_and_names_what_is_exported():

@@ -1,4 +1,6 @@
-"""The part of a node's page that the node answers: curves, and its processes."""
+"""The section of a node's page whose data the node itself sends: curves of its use, and its
+processes.
+"""
 
 from __future__ import annotations
 

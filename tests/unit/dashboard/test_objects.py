@@ -1,5 +1,5 @@
-"""The page of objects: those whose origin is not recorded are counted separately, with advice how
-to record it.
+"""The page of objects. Objects whose origin is not recorded are counted separately, with advice on
+how to record it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from .world import GIB, Head
 
 
 class Counting(Head):
-    """A head that knows where programs have made objects."""
+    """A head that knows where in their code programs have made objects."""
 
     def __init__(self, *places: str | None) -> None:
         super().__init__()
         self.places = places
 
     def ask(self, request: Any) -> Any:
-        """See `watch.Ask`."""
         if isinstance(request, QueryState) and request.query == SITES:
             counts: Any = [([place], 3, GIB) for place in self.places]
             return StateAnswer(StatePart([], 9, 9, counts), [])

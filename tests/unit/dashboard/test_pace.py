@@ -1,4 +1,6 @@
-"""Questions take a small part of the head's time, and one slow answer has no page stand still."""
+"""The page's requests take a small part of the head's time, and one slow answer does not stop any
+page.
+"""
 
 from __future__ import annotations
 

@@ -281,7 +281,9 @@ def test_a_short_bar_is_named_beside_it_where_nothing_is_in_the_way():
 
 
 def test_a_low_bar_is_named_beside_it_where_the_name_meets_no_other_bar():
-    """In a drawing with many lanes, the bar of one device is too low to hold a name."""
+    """The drawing has many rows, so the bar of a single device is too low to have its name
+    inside.
+    """
     rows = [node(number + 1, [0] * 8) for number in range(plan.FEW + 1)]
     status = msgspec.structs.replace(snapshot().status, nodes=rows)
 
@@ -318,7 +320,7 @@ def test_the_axis_of_the_plan_has_round_times_of_day():
 
 
 def counted(**values):
-    """Return numbers over the last quarter of an hour, each constant."""
+    """Return numbers that were constant over the last quarter of an hour."""
     found = {}
     for name, value in values.items():
         found[name, "GPU"] = series = Series()

@@ -1,4 +1,4 @@
-"""After random histories, the pages, the commands' JSON and the store agree."""
+"""After random events, the pages, the JSON of the commands and the store agree."""
 
 from __future__ import annotations
 
@@ -44,14 +44,13 @@ EVERY = 10
 
 
 class Head(DrawnHead):
-    """The page's questions, answered by the head of a history."""
+    """Answers the page's requests by the head of a `History`."""
 
     def __init__(self, world: History) -> None:
         super().__init__()
         self.world = world
 
     def ask(self, request: Any) -> Any:
-        """See `watch.Ask`."""
         if isinstance(request, (GetMemberUse, GetNodeUse, ReadJobLog)):
             return super().ask(request)  # nodes of a world measure nothing and print nothing
         if isinstance(request, QueryState) and request.query.kind == "tasks":
@@ -60,7 +59,7 @@ class Head(DrawnHead):
 
 
 class Seen:
-    """A page that follows a history, and the commands that ask the same head."""
+    """A page that follows the cluster of a `History`, and commands that ask the same head."""
 
     def __init__(self, world: History, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world = world
@@ -77,18 +76,18 @@ class Seen:
         self.client = httpx.AsyncClient(transport=transport, base_url=HOST)
 
     async def sign_in(self) -> None:
-        """Open the session of a viewer."""
+        """Sign in as a viewer of the page."""
         code = make_code(SECRET, 100.0)
         assert (await self.client.post("/login", data={"code": code}, headers=OWN)).is_redirect
 
     async def look(self) -> None:
-        """Let a second pass, and let the page ask for changes."""
+        """Let a second pass, and let the page ask the head for changes."""
         self.world.now += 1.0
         await self.watch._look()
         assert self.watch.trouble == ""
 
     async def page(self, path: str) -> Any:
-        """The data of a page."""
+        """Return the data of a page."""
         answer = await self.client.get(f"/api/v1{path}")
         assert answer.status_code == 200, (path, answer.text)
         return answer.json()["page"]
@@ -106,11 +105,11 @@ class Seen:
             number += 1
 
     async def html(self, path: str) -> str:
-        """A page as its viewer gets it."""
+        """Return a page as its viewer gets it."""
         return (await self.client.get(path)).text
 
     def command(self, *words: str) -> Any:
-        """The JSON that a command prints."""
+        """Return the JSON that a command prints."""
         done = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
         assert done.exit_code == 0, (words, done.output)
         return json.loads(done.stdout)
@@ -134,7 +133,7 @@ def drawn(value: Any) -> Any:
 
 
 def differences(page: dict[str, Any], said: dict[str, Any]) -> list[Any]:
-    """Return the fields in which two sets of rows differ: (name, field, value on the page, other
+    """Return the fields in which two sets of rows differ, as (name, field, value on the page, other
     value).
     """
     found: list[Any] = sorted(page.keys() ^ said.keys())
@@ -217,7 +216,7 @@ def count(rows: list[Any], queue: str, state: str) -> int:
 
 
 async def check_rows_of_html(seen: Seen, jobs: dict[str, Any]) -> None:
-    """Check that the first page of the list has the words of its data."""
+    """Check that the HTML of the first page of jobs contains the words in its data."""
     html = await seen.html("/jobs")
     written = dict(re.findall(r'<tr id="job-default_2f_([^"]+)">(.*?)</tr>', html, re.DOTALL))
     assert len(written) == min(len(jobs), 50)
@@ -333,8 +332,8 @@ async def check_job(seen: Seen, name: str, row: Any, record: Any, stored: Stored
 
 
 def _in_store(state: str) -> str:
-    """Return the state that the store has for an array task. The store does not record which task
-    is the next one: the next head decides that anew.
+    """Return the state that the store has for an array task. The store does not record which array
+    task begins next, because the next head decides that anew.
     """
     return st.PENDING if state == st.WAITING else state
 

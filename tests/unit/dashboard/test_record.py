@@ -1,4 +1,6 @@
-"""A run as a file: a written file is shown again, and a file that is not a record is refused."""
+"""A recorded run as a file: a written record can be shown again, and a file that is not a record is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ TITLE = Title(format=FORMAT, cluster=EVIL, at=NOW, version="1")
 
 @pytest.fixture
 def file(tmp_path):
-    """A record of the drawn cluster."""
+    """Return a record of the made-up cluster."""
     series = {("used", "GPU"): Series()}
     for ago in range(3000, 0, -10):
         series["used", "GPU"].add(NOW - ago, 2.0)

@@ -43,7 +43,7 @@ class Browser:
 
 
 def sign_in(machine):
-    """Return a browser that has followed the address that the command prints."""
+    """Return a browser that has opened the address that the command prints."""
     link = machine.done("dashboard", "--port", "0").split("\n")[1]
     base, code = link.split("/login#code=")
     browser = Browser(base)

@@ -1,4 +1,6 @@
-"""Situations in which work waits: the listing, the explanation and the page say the same."""
+"""Situations in which work waits: the listing, the explanation and the page give the same
+reason.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ tiers:
 
 
 class GpuWorld(World):
-    """A head with nodes of sixteen CPUs and of as many GPUs as a test says."""
+    """A head whose nodes have sixteen CPUs each, and as many GPUs as the test says."""
 
     def add_gpus(self, name, gpus=2, cpus=16.0, **labels):
         return self.add(name, labels, CPU=cpus, GPU=float(gpus))
@@ -66,7 +68,7 @@ def members_of(name, count, gpus, placement=None):
 
 
 class Head(DrawnHead):
-    """Answers the page's questions by the head."""
+    """Answers the page's requests by the head."""
 
     def __init__(self, world):
         super().__init__()
@@ -162,7 +164,7 @@ def held_by_the_user(world):
 
 
 def some_members_ask_for_a_label_that_no_node_has(world):
-    """The first member has room, and other jobs hold much. Neither is the reason."""
+    """The first member would fit, and other jobs hold many GPUs. Neither is the reason."""
     world.add_gpus("n1", gpus=4)
     world.put("llama", members=2)
     launcher = members_of("launcher", 1, 0.0)
@@ -206,7 +208,9 @@ def gang_larger_than_all_that_is_left(world):
 
 
 def member_queue_cap_of_a_gang(world):
-    """The gang's members ask for three together, and a part of them is never placed alone."""
+    """The gang's three members must start together, so the queue's limit would not let a part of
+    them start.
+    """
     world.add_gpus("n1", gpus=4)
     world.ask(CreateQueue("team", QueueFields(capability={"GPU": 3.0})))
     world.put("first", queue="team")
@@ -273,7 +277,7 @@ def gpus_that_are_closed(world):
 
 
 def scarce_cpus_beside_free_gpus(world):
-    """The job lacks CPUs, so the job that holds GPUs is not what it waits for."""
+    """The job lacks CPUs, so it does not wait for the job that holds GPUs."""
     world.add_gpus("n1", gpus=8, cpus=4.0)
     world.put("gpus", gpus=2.0)
     world.put("cpus", gpus=0.0, members=2)
@@ -313,12 +317,14 @@ WORDS = {
     behind_a_promise: "Priority",
     behind_others_of_a_higher_priority: "Priority",
 }
-"""squeue's word for each situation; for the others it is `Resources`."""
+"""squeue's REASON in each situation; `Resources` in those that are not listed."""
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.__name__)
 def test_the_commands_say_it_too(situation, monkeypatch):
-    """The REASON of `phalanx jobs`, its `--json`, `phalanx explain`, and squeue's word."""
+    """The same reason is in the column REASON of `phalanx jobs`, in its `--json` and in `phalanx
+    explain`. squeue has its own word for it.
+    """
     world = GpuWorld()
     said = situation(world)
     row = world.ask(ListJobs(name="late"))[0]
@@ -377,7 +383,9 @@ def test_the_listing_the_explanation_and_the_page_say_the_same(situation):
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_those_are_named_that_hold_what_it_waits_for(situation, held):
-    """No job is named where the end of no job would help."""
+    """`explain` names the jobs that hold what is missing. It names none if the job could not start
+    when they end.
+    """
     world = GpuWorld()
     situation(world)
     lines = str(world.ask(Explain("late"))).splitlines()

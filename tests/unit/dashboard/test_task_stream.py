@@ -1,4 +1,4 @@
-"""The stream of tasks, their errors by kind, and the story of one task."""
+"""The page with the stream of tasks, their errors by kind, and the events of one task."""
 
 from __future__ import annotations
 

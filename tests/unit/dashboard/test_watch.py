@@ -1,4 +1,4 @@
-"""How a page waits for news of the head."""
+"""How pages wait for changes that the head reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ PATIENCE_S = 120.0
 
 @pytest.mark.parametrize("seed", range(3))
 def test_viewers_that_go_while_they_wait_hold_up_nobody(seed: int) -> None:
-    """Viewers come, are notified after they have gone, give up, and are cancelled at any moment."""
+    """Viewers connect at any time. They are notified after they have gone, give up, or are
+    cancelled.
+    """
     rng = random.Random(seed)
     watch = Watch(Head().ask)
     wrong: list[str] = []
@@ -84,7 +86,9 @@ def test_a_question_that_nodes_answer_delays_no_other_question(
     is_asked: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Both have an answer already. Then `first` takes three seconds, and `second` follows."""
+    """The page has old answers to both requests. Then the head takes three seconds to answer
+    `first`, and `second` follows.
+    """
     now = 0.0
     asked: list[Request[Any]] = []
     head = Head()

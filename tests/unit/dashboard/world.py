@@ -1,4 +1,4 @@
-"""A made-up cluster as a head describes it: names that attack pages, devices that are shared, a
+"""A made-up cluster as a head describes it: names that attack pages, devices that are shared, and a
 tree of queues.
 """
 
@@ -85,7 +85,7 @@ def device(row: NodeInfo, number: int, **fields: Any) -> DeviceInfo:
 
 
 def job(name: str, state: str = st.RUNNING, **fields: Any) -> JobInfo:
-    """A job of one member in the queue `lab`."""
+    """Return a job of one member in the queue `lab`."""
     known: dict[str, Any] = {
         "name": name, "namespace": "default", "queue": "lab", "state": state, "reason": "",
         "kind": "batch", "replicas": 1, "min": 1, "pending": int(state == st.PENDING),
@@ -114,7 +114,7 @@ def gang(number: int, nodes: list[NodeInfo], devices: list[list[int]], **fields:
 
 
 def queue(name: str, **fields: Any) -> QueueInfo:
-    """An open queue below the root."""
+    """Return an open queue below the root."""
     known: dict[str, Any] = {
         "name": name, "state": "Open", "weight": 1, "priority": 0, "parent": "root",
         "reclaimable": True, "members": 0, "capability": {}, "deserved": {}, "guarantee": {},
@@ -157,7 +157,7 @@ EVENTS = [
 
 
 def cycle(number: int, **fields: Any) -> CycleInfo:
-    """Return a cycle that placed one gang, took places from another, and left a third waiting."""
+    """Return a cycle that placed one gang, evicted members of another, and left a third waiting."""
     known: dict[str, Any] = {
         "number": number, "at": NOW - 100 + number, "repeats": 0, "took_s": 0.004,
         "read_s": 0.001, "actions": {"allocate": 0.002, "reclaim": 0.0005}, "may_evict": True,
@@ -172,7 +172,7 @@ def cycle(number: int, **fields: Any) -> CycleInfo:
 
 
 def placed_info(**fields: Any) -> PlacedInfo:
-    """A gang that got a place."""
+    """Return the row of a gang that was placed."""
     known: dict[str, Any] = {
         "gang": "default/runs", "queue": "lab", "members": 1, "nodes": [node(1).node_id],
         "node_count": 1,
@@ -192,8 +192,8 @@ CYCLES = [
 
 
 def snapshot(**fields: Any) -> ClusterSnapshot:
-    """Return a snapshot of two nodes, one of whose devices is half held by a task; a gang; and jobs
-    of all kinds.
+    """Return a snapshot of two nodes, a gang, and jobs of all kinds. Half of one device is held by
+    a task.
     """
     nodes = [node(1, [0, 5_000]), node(2), node(3, [], state="DEAD", reason=EVIL)]
     known: dict[str, Any] = {
@@ -301,7 +301,7 @@ SNAPSHOT = json.dumps(
         ],
     }
 ).encode()
-"""Two members of three CPUs each wait for a node of four."""
+"""A snapshot in which two members of three CPUs each wait for a node of four."""
 ATTEMPT = Attempt(
     job=EVIL, namespace="default", member="a-0", attempt=1, user=EVIL, queue="lab", command=EVIL,
     state="Failed", reason=EVIL, exit_code=3, node=EVIL, submitted=NOW - 60, started=NOW - 50,
@@ -319,7 +319,7 @@ OBJECT = {
 
 
 def task(number: int, **fields: Any) -> dict[str, Any]:
-    """A finished attempt of a task on node 1, which ran for a second."""
+    """Return a finished attempt of a task on node 1, which ran for a second."""
     known: dict[str, Any] = {
         "task_id": f"{number:048x}", "attempt_number": 0, "name": "load", "state": "FINISHED",
         "type": "NORMAL_TASK", "func_or_class_name": "load", "node_id": f"{1:056x}",
@@ -339,7 +339,7 @@ TASKS = [
 
 
 def actor(number: int, **fields: Any) -> dict[str, Any]:
-    """A living actor on node 1, of the program in `DRIVERS`."""
+    """Return a living actor on node 1, of the program in `DRIVERS`."""
     known: dict[str, Any] = {
         "actor_id": f"{number:032x}", "class_name": "Trainer", "state": "ALIVE",
         "job_id": "01000000", "name": "", "node_id": f"{1:056x}", "pid": 40 + number,
@@ -370,7 +370,6 @@ class Head:
         self.metrics = MetricsNews(MetricsSince(1.0), True, False, [], [], [])
 
     def ask(self, request: Any) -> Any:
-        """See `watch.Ask`."""
         if self.error is not None:
             raise self.error
         match request:
@@ -460,7 +459,7 @@ class Head:
         return [row for row in self.tasks if lets_through(query.filters, row)]
 
     def _news(self) -> ClusterNews:
-        """Return all rows each time."""
+        """Return all rows as changed, each time."""
         return ClusterNews(
             since=Since(1.0), is_new=True, is_more=False, nodes=self.snapshot.status.nodes,
             jobs=self.snapshot.jobs, gangs=self.snapshot.gangs, gone_nodes=[], gone_jobs=[],

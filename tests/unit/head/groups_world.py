@@ -1,4 +1,4 @@
-"""Placement groups of a head and its nodes."""
+"""Placement groups of a head, and the nodes that hold their bundles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ amounts = ResourceSet.from_mapping
 
 
 class GroupJournal(Journal):
-    """Writes at once, and notes each state of each group."""
+    """A journal that writes immediately, and records each state of each group."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -42,7 +42,10 @@ class GroupJournal(Journal):
 
 
 class GroupsWorld(World):
-    """A head that nodes join over the network. `at_once`: messages arrive before a call returns."""
+    """A head and nodes that join over the network.
+
+    `at_once`: whether messages arrive before the call that sent them returns.
+    """
 
     def __init__(self, *, at_once: bool = False) -> None:
         self.was_freed: list[bytes] = []
@@ -64,7 +67,7 @@ class GroupsWorld(World):
 
     @property
     def seen(self) -> list[tuple[str, str]]:
-        """(group, state) of all changes that this head has stored."""
+        """Return (group, state) of all changes that this head has stored."""
         journal: Any = self.journal
         found: list[tuple[str, str]] = journal.states
         return found

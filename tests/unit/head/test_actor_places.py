@@ -1,4 +1,4 @@
-"""The nodes on which actors are placed or wait, and what becomes of actors when nodes die."""
+"""The nodes on which actors are placed or wait, and what happens to actors when nodes die."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ONE = {"CPU": 1.0}
 
 
 class Actors(GroupsWorld):
-    """A cluster in one process with a table of actors, whose effects are written down."""
+    """A cluster in one process with a table of actors. The table's effects are recorded."""
 
     def __init__(self):
         super().__init__(at_once=True)
@@ -206,7 +206,9 @@ def test_spread_takes_turns(world):
 
 
 def fill(world, **queues):
-    """Make all nodes full, with this many demands waiting on each, a second each."""
+    """Make all nodes full. On each of them as many demands wait as `queues` says, of a second
+    each.
+    """
     for name in world.nodes:
         queued = [({"CPU": 1.0}, queues.get(name, 0))]
         world.directory.report(world.now, name, NodeReport(available={}, queued=queued, run_s=1.0))
@@ -329,7 +331,7 @@ def test_a_restarted_head_knows_its_actors(world):
 
 
 def here(workers, incarnation=0):
-    """The report of a joining node about its actors."""
+    """Return the report of a joining node about its actors."""
     return {actor: ActorHere(worker, incarnation) for actor, worker in workers.items()}
 
 
@@ -351,7 +353,7 @@ def test_who_is_not_confirmed_has_died(world):
 
 
 def test_one_that_a_lost_node_may_have_made_is_another_incarnation_at_its_next_place(world):
-    """The previous head had announced the actor as alive, but could not write that down."""
+    """The previous head had announced the actor as alive, but could not write that to the store."""
     world.table.register(world.record(max_restarts=0))
     table = restarted(world)
     assert (table.get(b"x").node, table.get(b"x").worker) == ("a", b"")

@@ -1,7 +1,7 @@
-"""The head's actors: states, names, restarts, watchers, by scripts.
+"""The head's actors: states, names, restarts, watchers, tested by scripts.
 
-Before the arrow, what happens to actor `a`; after it, the effects: `place`, `withdraw`, `create`,
-`end` (`end!` at once), and each published state.
+Before the arrow stand the events of actor `a`. After it stand the effects: `place`, `withdraw`,
+`create`, `end` (`end!` is an immediate end), and each published state.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OWNER = b"owner"
 
 
 class Script:
-    """Runs events on a table and writes its effects down."""
+    """Plays events on a table and records the table's effects."""
 
     def __init__(self, **fields):
         self.log = []

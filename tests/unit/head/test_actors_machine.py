@@ -1,4 +1,4 @@
-"""Actors while nodes and workers die and the head restarts, drawn by hypothesis."""
+"""Actors while nodes and workers die and the head restarts; hypothesis draws the events."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ AT = st.integers(0, 1_000)
 
 
 class ActorsMachine(RuleBasedStateMachine):
-    """No actor has two workers, none is restarted more often than declared, and each ends as alive
-    or dead.
+    """Checks that no actor has two workers, none is restarted more often than declared, and each
+    ends as alive or dead.
     """
 
     def __init__(self):
@@ -130,7 +130,7 @@ class ActorsMachine(RuleBasedStateMachine):
 
     @rule(at=AT)
     def leaves(self, at):
-        """Let an actor leave on purpose. Its process lives on for a while."""
+        """Let an actor exit on purpose. Its process lives on for a while."""
         if self.stored:
             self.table.leaving(list(self.stored)[at % len(self.stored)], "it left")
 
@@ -179,7 +179,7 @@ class ActorsMachine(RuleBasedStateMachine):
             assert record.max_restarts < 0 or record.restarts <= record.max_restarts
 
     def teardown(self):
-        """Check that every actor that is not dead comes alive."""
+        """Check that in the end every actor that is not dead becomes alive."""
         while any(not worker for has in self.nodes.values() for worker in has.values()):
             self.worker_is_found(0)
         for at in range(len(self.stored)):

@@ -1,5 +1,5 @@
-"""A node repeats a request if its connection ended before the answer. If the request was already
-carried out, it gets the same answer again, and no error.
+"""A node repeats a request if its connection ended before the answer came. If the head had already
+carried the request out, the node gets the same answer again, and no error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .test_full_store import DRIVER, PREFIX, Place, make_job
 
 
 class Asking(Place):
-    """A node that has lost its connection, and joined again."""
+    """A node that lost its connection and has joined again."""
 
     def answer_again(self, request: Request[Any]) -> Any:
         self.token += 1
@@ -93,7 +93,7 @@ def test_a_command_that_was_never_carried_out_still_fails(place):
 
 
 class Connection(Peer):
-    """The way to a head."""
+    """The node's connection to a head."""
 
     principal = NOBODY
 

@@ -1,5 +1,6 @@
-"""An internal error, planted at each seam of the head, harms one thing: other work goes on,
-and `status` counts it."""
+"""An internal error harms one thing only: other work goes on, and `status` counts the error. The
+tests raise such errors in each part of the head.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ A = next(iter(NODES))
 
 
 class Planted(Exception):
-    """An error that nobody foresaw."""
+    """An unexpected error, which the test raises."""
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
-"""A node's bundles: all or none, once, and never for an attempt that is over."""
+"""A node prepares and commits all bundles of an attempt or none, only one time, and never for an
+attempt that is over.
+"""
 
 from __future__ import annotations
 
@@ -116,8 +118,8 @@ def test_only_committed_bundles_are_used():
 
 
 def test_bundles_are_free_when_the_last_user_of_them_all_has_ended():
-    """The head hears of all bundles in one message, so that a device that it counts as held is
-    given to nobody else.
+    """The node reports all bundles in one message. Otherwise the head could give a device to others
+    that it still counts as held here.
     """
     script = Script(cpus=2)
     script.run("prepare 1 0,1; commit 1")

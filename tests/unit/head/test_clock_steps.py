@@ -1,5 +1,5 @@
-"""The clock of the head's machine is set ahead and back: no length of time changes, and moments
-that people wrote are reached by the clock as it is now.
+"""The clock of the head's machine is set ahead and back. Lengths of time do not change, and moments
+that people wrote are compared with the clock as it is now.
 """
 
 from __future__ import annotations
@@ -52,11 +52,13 @@ class SteppedWorld(World):
         self.goes_on(1.0)
 
     def step(self, step_s: float) -> None:
-        """Change the wall-clock time, and nothing else."""
+        """Set only the wall-clock time ahead or back."""
         self.clock.ahead_s += step_s
 
     def ask(self, request: Any) -> Any:
-        """Return the answer, which is sent when all that it depends on is written."""
+        """Return the answer to a request. The head sends it when all that it depends on is
+        written.
+        """
         replies: list[Any] = []
         asker: Asker[Any] = Asker(Role.PROCESS, bytes(16), lambda *reply: replies.append(reply))
         handlers = self.head.answering.handlers_of(request.kind)
@@ -65,7 +67,7 @@ class SteppedWorld(World):
         return read_result(request, *replies[0])
 
     def goes_on(self, seconds: float, every_s: float = 1.0) -> None:
-        """Let this much time pass, with a tick of the head every `every_s`."""
+        """Let this much time pass, with a tick of the head every `every_s` seconds."""
         end = self.now + seconds
         while self.now < end:
             self.now = min(self.now + every_s, end)
@@ -75,7 +77,7 @@ class SteppedWorld(World):
             self.run()
 
     def settle(self) -> None:
-        """Let waiting jobs run where there is room."""
+        """Let waiting jobs run where they fit."""
         for _ in range(3):
             settle(self)
             self.write()
@@ -88,7 +90,7 @@ class SteppedWorld(World):
         self.ask(ApplyManifests([job_manifest(made(name, cpus, **fields))]))
 
     def full(self) -> None:
-        """Run another job, which leaves no room."""
+        """Run another job, which takes all remaining CPUs."""
         self.submit("full", cpus=2.0)
         self.settle()
 
@@ -122,7 +124,7 @@ def made(name: str, cpus: float = 1.0, **fields: Any) -> JobSpec:
 
 
 def hands() -> ManualClock:
-    """The clock of a machine that has run for 50 seconds."""
+    """Return the clock of a machine that has run for 50 seconds."""
     return ManualClock(50.0, 950.0)
 
 
@@ -373,7 +375,7 @@ def cron_world(schedule: str) -> SteppedWorld:
 
 
 def begun(world: SteppedWorld, seconds: float) -> list[str]:
-    """Return the names of the jobs that the cron job makes within this time."""
+    """Return the names of the jobs that the cron job submits within this time."""
     record = present(world.scheduler.job_requests.crons.table.get("default/c"))
     before = len(record.history)
     world.goes_on(seconds, every_s=5.0)
@@ -436,11 +438,11 @@ _MOVE = hs.one_of(
 
 
 def lived(moves: list[tuple[str, float]], *, steps: bool) -> list[Any]:
-    """Return what a head did, with times as lengths.
+    """Return everything that a head did, with all times as lengths.
 
-    After a step of the clock the head writes all moments again. So if it dies later, less is lost
-    of the numbers that it does not write at each change (how long jobs ran, what users used). These
-    two are compared only until the first restart.
+    After a step of the clock the head writes all moments again. Some numbers are not written at
+    each change (how long jobs ran, what users used), so with a step less of them is lost when the
+    head dies later. These numbers are compared only until the first restart.
     """
     world = SteppedWorld()
     told: list[Any] = []

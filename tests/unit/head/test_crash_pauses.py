@@ -1,4 +1,6 @@
-"""How long a crashing actor rests before it starts again, and that the head waits for as long."""
+"""How long a crashing actor rests before it is started again, and that the head waits for this
+long.
+"""
 
 from __future__ import annotations
 

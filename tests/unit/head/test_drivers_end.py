@@ -1,4 +1,4 @@
-"""The head remembers the latest of the drivers that have ended."""
+"""The head remembers the drivers that have ended most recently."""
 
 from __future__ import annotations
 

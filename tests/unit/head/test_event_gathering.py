@@ -23,7 +23,9 @@ def freed(gang: str, at: float) -> MembersFreed:
 
 
 def test_a_step_of_the_clock_does_not_turn_the_heads_events_round() -> None:
-    """Otherwise a device would seem to be given away before its last holder gave it back."""
+    """If the order changed, a device would seem to be given away before its last holder gave it
+    back.
+    """
     outbox: Any = SimpleNamespace(connected=[], broadcast=lambda message: None)
     clock: Any = SimpleNamespace(now=lambda: 0.0)
     gathering = EventGathering(outbox, clock)

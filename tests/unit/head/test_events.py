@@ -1,4 +1,6 @@
-"""Events at the head have an author and a reason, are kept within bounds, and are restored."""
+"""Events at the head have an author and a reason, are limited in number, and are restored by the
+next head.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that no node can hold now is accepted while a pool could start such nodes."""
+"""Work that fits no node of the cluster is accepted if a pool could start nodes that it fits."""
 
 from __future__ import annotations
 

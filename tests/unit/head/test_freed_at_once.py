@@ -1,5 +1,5 @@
-"""The head's objects for a request are freed with the answer, not later by the garbage collector,
-which would walk over all of them after bursts of requests.
+"""The objects that the head makes for a request are freed when the answer is sent. Otherwise the
+garbage collector would free them later, and would walk over all of them after bursts of requests.
 """
 
 from __future__ import annotations

@@ -49,7 +49,9 @@ GROUP = GangId(GroupId(b"group".ljust(18)))
 
 
 class Journal:
-    """Writes immediately while its store has room, and otherwise as soon as there is room again."""
+    """Writes immediately while its store has space. Otherwise writes as soon as there is space
+    again.
+    """
 
     def __init__(self, disk: MemoryDisk) -> None:
         self.storage = Storage([MemoryShard(disk)])
@@ -119,7 +121,7 @@ class Place:
 
 
 class Visitor:
-    """A command of a person."""
+    """A person's command that sends requests."""
 
     principal = OWNER
     origin = "process 1"
@@ -323,8 +325,8 @@ def test_an_actor_that_nobody_waits_for_is_dead_for_its_owner(place):
 
 
 def test_every_request_says_what_it_does_to_the_store():
-    """A request that adds something, or only reads, must declare it. All others wait until they are
-    written.
+    """A request that adds something, or that only reads, must declare this. All other requests wait
+    until their changes are written.
     """
     modules = (actors, cluster, gangs, groups, jobs, key_values, node, queues, ray)
     found = {

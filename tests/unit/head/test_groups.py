@@ -1,4 +1,6 @@
-"""Placement groups over a cluster: where bundles go, what waits and why, deaths and restarts."""
+"""Placement groups of a cluster: where bundles are placed, what waits and why, and what happens at
+deaths and restarts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Placement groups under loss, duplicates, delay, deaths and restarts, drawn by hypothesis."""
+"""Placement groups while messages are lost, duplicated and delayed, nodes die and heads restart;
+hypothesis draws the events.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ AT = st.integers(0, 1_000)
 
 
 class GroupsMachine(RuleBasedStateMachine):
-    """No bundle is usable on two nodes, and nothing leaks, under any history."""
+    """Checks that no bundle is usable on two nodes, and that nothing leaks, under any sequence of
+    events.
+    """
 
     def __init__(self):
         super().__init__()
@@ -122,7 +126,7 @@ class GroupsMachine(RuleBasedStateMachine):
     # ---- what holds
 
     def committed(self):
-        """Return (group, index) -> the living nodes on which the bundle is committed."""
+        """Return the living nodes on which each bundle is committed, by (group, index)."""
         return {
             place: names
             for place, held in self.world.held().items()

@@ -1,4 +1,4 @@
-"""The benchmark of heartbeats measures what it says."""
+"""The benchmark of heartbeats measures what its rows say."""
 
 from __future__ import annotations
 

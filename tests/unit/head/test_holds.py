@@ -31,7 +31,7 @@ REBOOT = UnwellDevice(3, DeviceHealth(BAD, "reboot", "it had the error Xid 79"))
 
 
 class Cluster(PeopleWorld):
-    """Two nodes with four GPUs each, which remember what they are ordered."""
+    """Two nodes with four GPUs each. They record the orders that they get."""
 
     def __init__(self) -> None:
         self.unwell: list[UnwellDevice] = []

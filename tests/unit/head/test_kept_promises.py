@@ -1,4 +1,6 @@
-"""Promises in the store: written when they change, and kept by the planner of the next head."""
+"""Promises of the forecast are written to the store when they change, and the planner of the next
+head keeps them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from phalanx.scheduler.forecast.promised import PromiseRow
 
 
 class Rows:
-    """A table of the store, and the latest writes to it."""
+    """A table of the store, and the changes that were written to it last."""
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes] = {}

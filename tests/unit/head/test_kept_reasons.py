@@ -1,4 +1,6 @@
-"""Reasons are worked out anew each time while that is cheap, and kept for a while when not."""
+"""The reasons why jobs wait are computed anew each time while that is cheap, and kept for a while
+when it is not.
+"""
 
 from __future__ import annotations
 

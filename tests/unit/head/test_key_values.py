@@ -1,4 +1,6 @@
-"""Bytes that programs keep at the head: what they read, what a restart leaves, what is too much."""
+"""Bytes that programs store at the head: how they are read, what is left after a restart, and what
+is too much.
+"""
 
 from __future__ import annotations
 

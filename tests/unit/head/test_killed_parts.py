@@ -1,4 +1,6 @@
-"""Helpers of nodes that were killed: an event for each, and a line in the status for an hour."""
+"""Helper processes of nodes that were killed: each death is an event, and `status` shows it for an
+hour.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ NODE = NodeRecord(node_id="n", prefix=b"n" * 6, host="h", port=1, hostname="n1")
 
 
 class Log:
-    """Keeps the kinds and reasons of events."""
+    """Records the kinds and reasons of events."""
 
     def __init__(self):
         self.noted = []

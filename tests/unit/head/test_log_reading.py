@@ -1,4 +1,4 @@
-"""The head reads its own log, and has nodes read theirs, which may not answer."""
+"""The head reads its own log, and asks nodes to read theirs. A node may not answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The head names a node's latest report before each order that begins work, and when asked."""
+"""Before each order that begins work, and when it is asked, the head tells a node which of the
+node's reports it has read last.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from phalanx.protocol.report_messages import NodeReport, ReportHeard
 
 
 def heard(world: World) -> list[Any]:
-    """Return the names of reports, and the orders that begin work, that the node has heard."""
+    """Return what the node has got from the head: names of reports, and orders that begin work."""
     world.run()
     orders = world.nodes["n"].orders
     return [one for one in orders if isinstance(one, ReportHeard | StartMember)]

@@ -1,4 +1,6 @@
-"""Actors and members of jobs under which two nodes have died, and other causes of nodes' deaths."""
+"""Actors and members of jobs that seem to kill their nodes, because two nodes have died under them,
+and nodes that died for other reasons.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The directory of nodes: who may join, who is dead when, and what others are told."""
+"""The directory of nodes: which nodes may join, when a node is dead, and what others are told."""
 
 from __future__ import annotations
 
@@ -321,7 +321,7 @@ def test_limits_that_nodes_would_miss_between_two_reports():
 
 
 def test_a_tick_that_is_late_itself_takes_nobody_for_dead(directory, effects):
-    """Messages that nodes sent while the head was stopped are read after that tick."""
+    """The messages that nodes sent while the head was stopped are read only after this tick."""
     directory.join(0.0, node("a"), report())
     directory.join(0.0, node("b"), report())
     for at in (4.7, 4.8, 4.9):

@@ -1,4 +1,6 @@
-"""Reservations and licenses at a head: made, refused, begun, ended, kept over a restart."""
+"""Reservations and licenses at a head: they are made, refused, begun, ended, and kept over a
+restart.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ DAY = 24 * HOUR
 
 
 class Shell:
-    """Keeps the effects that a table requested."""
+    """Records the effects that a table requested."""
 
     def __init__(self):
         self.kept = {}
@@ -74,7 +76,7 @@ NODES = [node("a", rack="1"), node("b", rack="1"), node("c", rack="2")]
 
 
 def book(runs=(), reserved=(), nodes=NODES, now=0.0):
-    """Return the book of a cluster. `runs`: (job, node, GPUs, until or None)."""
+    """Return a cluster's record of future use. `runs`: (job, node, GPUs, until or None)."""
     groups, tasks = [], []
     for job, name, gpus, until in runs:
         limit = None if until is None else until - now
@@ -235,7 +237,9 @@ def test_a_maintenance_has_its_nodes_drain_and_opens_them_again():
 
 
 def test_a_maintenance_of_nodes_that_are_gone_is_over():
-    """Otherwise `drain --at` of a node that has died would leave an empty reservation for ever."""
+    """Otherwise `drain --at` of a node that has died would leave a reservation without nodes for
+    ever.
+    """
     mine, other = node("abcdef0"), node("0fedcba")
     for by in (mine.node_id, mine.node_id[:10]):
         spec = asked(nodes=(by,), maintenance=True, length_s=None)

@@ -1,4 +1,6 @@
-"""The usage of users: exact, the same in snapshots, over restarts; and the resulting order."""
+"""The usage of users is exact, and the same in snapshots and after restarts. The order of their
+jobs follows from it.
+"""
 
 from __future__ import annotations
 
@@ -71,8 +73,8 @@ def positions(world):
     st.lists(st.floats(0, 6000), max_size=6),
 )
 def test_looking_and_other_work_change_nothing_of_what_is_billed(works, looks):
-    """Each piece of work is (begin, rate, seconds). The use is the sum of what each piece adds
-    alone, whenever it is read.
+    """Each piece of work is (begin, rate, seconds). The total usage is the sum of what each piece
+    adds by itself, however often it is read in between.
     """
     end = 10_000.0
     book = UserUsage()

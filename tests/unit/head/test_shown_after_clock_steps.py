@@ -1,4 +1,4 @@
-"""History, losses and curves that people see after the clock of the head's machine was set."""
+"""Listings of past jobs, lost nodes and curves, after the clock of the head's machine was set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phalanx.protocol.requests.series import GetSeries
 
 
 class Recording(SteppedWorld):
-    """A head that keeps a history of jobs."""
+    """A head that records the history of jobs."""
 
     def __init__(self) -> None:
         super().__init__(ledger=Ledger())

@@ -1,4 +1,4 @@
-"""The head gathers listings: from its own tables, and from nodes that may not answer."""
+"""The head gathers listings from its own tables and from nodes. A node may not answer."""
 
 from __future__ import annotations
 
@@ -145,7 +145,9 @@ ENDS = {
 
 
 def making_of(ends: list[str], *, is_made: bool, **fields: Any) -> str:
-    """The state of an actor's creation in listings, after these ends."""
+    """Return the state of an actor's creation in listings, after the actor has ended in these
+    ways.
+    """
     world = World()
     table = world.control.actor_table
     record = ActorRecord(

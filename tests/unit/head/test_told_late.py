@@ -1,4 +1,6 @@
-"""Answers and news that arrive late, twice or never. Simulated clusters have found these cases."""
+"""Answers and news that arrive late, twice or never. These cases were found by simulated
+clusters.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def test_what_others_overdrew_leaves_the_rest_of_a_node():
 
 
 class Waiting(ActorClient):
-    """A client with a call that has not left."""
+    """A client with a call that has not been sent."""
 
     @property
     def pending(self):
@@ -68,7 +70,9 @@ def test_who_waits_for_an_actor_asks_again():
 
 
 def test_the_end_of_an_actors_former_process_leaves_it_in_the_line():
-    """The actor waits on a full node. When another node has room, the actor goes there."""
+    """The actor still waits, on a full node. When another node has a free CPU, the actor goes
+    there.
+    """
     sent, now = [], 10.0
     head = make_head(lambda to, message: sent.append((to, message)), ManualClock(now))
     for name in (b"node-a", b"node-b"):
@@ -89,9 +93,10 @@ def test_the_end_of_an_actors_former_process_leaves_it_in_the_line():
 
 
 def test_what_an_earlier_order_made_is_not_taken_for_a_later_one_to_the_same_node():
-    """The later order may not have been written. A head that knew only the order in between would
-    take that node's process for the same incarnation, although callers had been told of the process
-    here.
+    """The head orders a node to make an actor, then orders another node, then the first node again.
+    If the last order was not written, the next head knows only the one in between. It would then
+    take the process that the first node made for the actor's current incarnation, although callers
+    had been told of another process.
     """
     sent, now = [], 10.0
     head = make_head(lambda to, message: sent.append((to, message)), ManualClock(now))
@@ -178,7 +183,9 @@ def test_an_actor_that_is_bound_to_a_full_node_fails():
 
 
 def test_a_node_that_an_earlier_head_gave_up_stays_dead():
-    """The earlier head could not write the death down, but other nodes have acted on it."""
+    """The earlier head could not write the node's death to the store, but other nodes have acted on
+    it.
+    """
     sent = []
     head = make_head(lambda to, message: sent.append((to, message)), ManualClock(10.0))
     for name, given_up in ((b"node-a", []), (b"node-b", [b"node-a", b"node-b", b"node-x"])):

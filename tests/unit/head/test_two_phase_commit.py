@@ -1,4 +1,6 @@
-"""Attempts at reserving bundles: all or none, and nowhere else while a node may keep some."""
+"""Attempts to reserve bundles: all bundles or none, and not on another node while a node may still
+hold some.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ GROUP = GroupId(b"g")
 
 
 class Owner:
-    """Records what the attempts ask of their owner and of nodes."""
+    """Records what the attempts request from their owner and from nodes."""
 
     def __init__(self) -> None:
         self.log: list[str] = []

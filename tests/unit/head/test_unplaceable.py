@@ -1,5 +1,5 @@
-"""Waiting work that could run on no node is an event. It is noted once, until the cluster has room
-for it.
+"""Waiting work that no node could ever run is recorded as an event. It is recorded one time, until
+a node could run it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Tables of manifests that are accepted or refused, and running one case of such a table.
+"""Tables of manifests that are accepted or refused, and a function that runs one case of such a
+table.
 
-A case has an `object` (job, queue, podgroup, cronjob, hypernode, jobflow, pod, graph or
-job_task_graph), an `operation`, the `existing_queues` there are, the `spec` with the name in it
-(templates may be left out), perhaps an `old_spec`, and what to `expect`: accept, or reject with a
-`reason_code`, or with `reason_codes_all`.
+The fields of a case: an `object` (job, queue, podgroup, cronjob, hypernode, jobflow, pod, graph or
+job_task_graph), an `operation`, the `existing_queues`, the `spec` together with the name (templates
+may be left out), perhaps an `old_spec`, and what to `expect`. This is accept, or reject with a
+`reason_code` or with `reason_codes_all`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ KINDS = {
 
 
 def manifest(kind: str, spec: dict[str, Any]) -> str:
-    """Return the manifest of a case's spec."""
+    """Return the manifest that has the spec of a case."""
     spec = dict(spec)
     name, version = KINDS[kind]
     metadata = {"name": spec.pop("name", "case")}
@@ -44,7 +45,7 @@ def manifest(kind: str, spec: dict[str, Any]) -> str:
 
 
 def run(case: dict[str, Any]) -> Report:
-    """Return the findings about one case."""
+    """Return what the checks find in one case."""
     queues = None
     if "existing_queues" in case:
         queues = read_known_queues(yaml.safe_dump(case["existing_queues"]))
@@ -54,7 +55,7 @@ def run(case: dict[str, Any]) -> Report:
 
 
 def differences(case: dict[str, Any]) -> list[str]:
-    """The differences from the case's expectations; empty when there are none."""
+    """Return how the findings differ from what the case expects; empty if they do not."""
     report = run(case)
     codes = {f.code for f in report.errors}
     if case["expect"] == "accept":

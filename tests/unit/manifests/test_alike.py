@@ -1,5 +1,5 @@
-"""A job that equals an earlier valid one in most fields is not read again, but its own faults are
-still reported.
+"""A job that equals an earlier valid one in most fields is not checked again as a whole, but its
+own faults are still reported.
 """
 
 from __future__ import annotations

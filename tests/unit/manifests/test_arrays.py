@@ -1,4 +1,4 @@
-"""Indices of arrays: what is read, what is refused, and the names of array tasks."""
+"""Indices of arrays: what is accepted, what is refused, and the names of array tasks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The times at which a schedule is due, compared with the library that Kubernetes uses and with a
-slow evaluation of its fields, also where clocks are changed.
+"""The times at which a cron schedule is due. They are compared with the library that Kubernetes
+uses and with a slow evaluation of the fields, also around changes of the clock (summer time).
 """
 
 from __future__ import annotations
@@ -98,9 +98,7 @@ FIELD = {0: (0, 59), 1: (0, 23), 2: (1, 31), 3: (1, 12), 4: (0, 6)}
 
 @hs.composite
 def fields(draw: hs.DrawFn) -> tuple[str, list[set[int]]]:
-    """Draw a schedule that is due at least now and then; return it with the values of its
-    fields.
-    """
+    """Draw a schedule that is due at least sometimes; return it with the values of its fields."""
     words, values = [], []
     for low, high in FIELD.values():
         kind = draw(hs.sampled_from(["*", "*", "one", "range", "step"]))
@@ -168,8 +166,8 @@ CHANGES = [
     "fields", ["30 * * * *", "5 */2 * * *", "45 1 * * *", "*/15 0-3 * * *", "50 23 * * *"]
 )
 def test_around_a_change_of_clocks_every_time_that_the_clock_shows_is_meant(zone, begin, fields):
-    """Time passes in minutes. If a schedule names an hour that clocks show twice, only the first
-    one counts.
+    """Time passes in minutes. If clocks show an hour twice and a schedule names this hour, only the
+    first one counts.
     """
     tz, schedule = ZoneInfo(zone), parse_schedule(fields)
     first = int(datetime.fromisoformat(f"{begin}+00:00").timestamp())

@@ -1,4 +1,4 @@
-"""Host files of the svc plugin: what a command may name, and what is refused."""
+"""Host files of the svc plugin: which files a command may name, and what is refused."""
 
 from __future__ import annotations
 

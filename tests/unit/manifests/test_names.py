@@ -1,4 +1,4 @@
-"""Names that strangers make up: one rule for manifests, Python and the command line."""
+"""Names that users choose: the same rule holds for manifests, Python and the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests as they are read: defaults, processes, warnings, and the way back."""
+"""Manifests are read: defaults, processes and warnings; and what was read is written back."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def test_the_examples_are_right_and_come_back_the_same(file) -> None:
 
 
 def test_records_pass_through_msgpack() -> None:
-    """A row of the head's store is decoded to the same record."""
+    """A row of the head's store is decoded to the record that was encoded."""
     for text in (FULL, OTHERS):
         for manifest in read_checked(text)[0]:
             spec = manifest.spec

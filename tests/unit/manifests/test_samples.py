@@ -1,4 +1,6 @@
-"""Tables of manifests: this repository's, and one that PHALANX_MANIFEST_CASES names."""
+"""Tables of cases of manifests: this repository's table, and one that PHALANX_MANIFEST_CASES
+names.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def test_a_case_is_decided_as_its_table_says(case) -> None:
 
 
 def test_every_rule_is_in_our_table() -> None:
-    """A rule whose code no case provokes is not tested."""
+    """A rule is tested only if some case expects its code."""
     provoked = {
         code
         for _, case in CASES

@@ -73,7 +73,9 @@ def test_what_is_misspelt_or_of_the_wrong_kind_is_shown(change, says):
 
 
 def test_every_kind_knows_fields_of_its_own():
-    """If the reader stopped in the middle, a kind would have almost no fields."""
+    """The schema has the fields for which the reader asks. If the reader stopped in the middle, a
+    kind would have almost no fields.
+    """
     least = {"Job": 20, "JobTemplate": 20, "Queue": 8, "PodGroup": 5, "CronJob": 7}
     for one in manifest_schema()["allOf"]:
         kind = one["if"]["properties"]["kind"]["const"]

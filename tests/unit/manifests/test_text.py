@@ -1,4 +1,4 @@
-"""Texts that are refused before they are read, each with its place and its reason."""
+"""Texts that are refused before they are parsed, each with the line of the fault and the reason."""
 
 from __future__ import annotations
 

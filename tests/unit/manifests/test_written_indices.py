@@ -1,4 +1,4 @@
-"""The indices of arrays as rows write them: exactly the existing ones."""
+"""The indices of an array's tasks, as rows show them: exactly those that exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environments: what runtime environments mean, and what is refused."""
+"""Environments that runtime environments describe, and descriptions that are refused."""
 
 from __future__ import annotations
 

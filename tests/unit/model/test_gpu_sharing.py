@@ -1,4 +1,6 @@
-"""Options about the sharing of GPUs: which can be combined, and how manifests write them."""
+"""Options about the sharing of GPUs: which can be combined, and how they are written in
+manifests.
+"""
 
 from __future__ import annotations
 

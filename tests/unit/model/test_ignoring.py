@@ -1,4 +1,4 @@
-"""Rules of ignore files, as git reads them (each row was compared with git's own answer)."""
+"""Rules of ignore files are read as git reads them. Each row was compared with git's own answer."""
 
 from __future__ import annotations
 

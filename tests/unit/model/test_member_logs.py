@@ -1,4 +1,4 @@
-"""The logs of an array's tasks have one path with a gap for the index."""
+"""The logs of an array's tasks share one path, which has a gap for the index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options by a table: what is refused, with which class of error, and what the message says."""
+"""A table of wrong options: the class of the error with which each is refused, and its message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node's lease machine, with a log of what it asked for."""
+"""A node's lease machine, with a log of the effects that it requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The sources of copies of a large object, and the next step if a source does not answer."""
+"""From which node each receiver copies a large object, and what happens if that node does not
+answer.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ TAKERS = [b"node%02d" % n for n in range(20)]
 
 
 class Writer:
-    """The writer's part of a broadcast, and its answers."""
+    """The side of a broadcast that wrote the object, and its answers."""
 
     def __init__(self):
         self.now = 0.0
@@ -45,7 +47,7 @@ class Writer:
             self.broadcasts.on_taker_done(NAME, taker)
 
     def news(self):
-        """Return the answers since the last call, as (receiver, source)."""
+        """Return the answers since the last call, as (receiver, the node from which it copies)."""
         said, self.said = self.said, []
         return said
 
@@ -118,7 +120,7 @@ def test_of_an_object_that_is_gone_all_hear_at_once():
 
 
 class Taker:
-    """The part of a node that wants a copy."""
+    """The side of a broadcast that wants a copy."""
 
     def __init__(self, dead=()):
         self.now = 0.0

@@ -1,5 +1,5 @@
-"""Checks of a node: when they run, what follows from their results, and that none delays the
-node.
+"""Checks of a node's health: when they run, what follows from their results, and that none delays
+the node.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WELL = Exit(0, "fine")
 
 
 class World:
-    """Programs that end when the test says so."""
+    """Stands for the programs of the checks. They end when the test says so."""
 
     def __init__(self, *names: str) -> None:
         self.names = names

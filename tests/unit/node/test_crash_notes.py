@@ -1,4 +1,4 @@
-"""Notes about workers that crash, one line for many."""
+"""Notes about workers that crash. Many crashes are joined in one line."""
 
 from __future__ import annotations
 

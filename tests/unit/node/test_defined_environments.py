@@ -1,4 +1,6 @@
-"""The environments that a node's processes define. A restarted head must hear them again."""
+"""The runtime environments that a node's processes have defined. The node must tell a restarted
+head about them again.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A node's GPUs: a bad one leaves the pool and may come back; and what happens if the driver does
-not answer.
+"""A node's GPUs: an unhealthy one leaves the pool and may come back. And what happens if the driver
+does not answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from phalanx.scheduler.devices.instances import NodeResources
 
 
 class World:
-    """The device watch with stand-ins for everything around it."""
+    """The device watch, with stand-ins for everything that it calls."""
 
     is_connected = True
 
@@ -45,7 +45,7 @@ class World:
         return [Holder("train-worker-0", (0, 1), (77,))]
 
     def look(self) -> None:
-        """Do nothing: the tests hand in readings themselves."""
+        """Do nothing: the tests pass readings of the devices to the watch themselves."""
 
     def begin(self) -> bool:
         self.begun += 1
@@ -61,7 +61,7 @@ class World:
         self.dispatched += 1
 
     def see(self, **of_last: Any) -> None:
-        """Report four GPUs, of which all but the last are well; the last has these values."""
+        """Report four GPUs. The first three are healthy, and the last one has these values."""
         last = DeviceSample(number=3, **of_last)
         self.watch.seen([*(DeviceSample(number=at) for at in range(3)), last])
 

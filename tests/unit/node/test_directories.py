@@ -36,7 +36,9 @@ class Node:
         return self.seen
 
     def sees(self, **seen):
-        """Return the trouble after the directory has looked like that for a while."""
+        """Let the directory look like that for a while; return the trouble that the node then
+        reports.
+        """
         self.seen = [sample(**seen)]
         self.now += LOOK_EVERY_S
         self.directories.tick(self.now)

@@ -1,4 +1,4 @@
-"""Reports about the files in which members say why they failed."""
+"""The files in which members write why they failed, and how the node reports them."""
 
 from __future__ import annotations
 

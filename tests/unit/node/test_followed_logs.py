@@ -1,4 +1,6 @@
-"""Logs that a command in the foreground shows: members wait for it, and nothing unread goes."""
+"""Logs that a command in the foreground shows: members wait until the command has read them, and
+nothing is deleted unread.
+"""
 
 from __future__ import annotations
 

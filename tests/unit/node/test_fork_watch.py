@@ -1,4 +1,6 @@
-"""Whether the fork server answers: asked after orders alone, continued while it is silent."""
+"""The watch over the fork server: it asks whether the fork server answers only after orders, and
+continues a fork server that is silent.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from phalanx.node.fork_watch import ASK_AFTER_S, SILENT_S, ForkWatch
 
 
 class World:
-    """A fork server that answers as a test says, and the actions of its watch."""
+    """A fork server that answers as a test says, and what its watch does."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -20,7 +22,7 @@ class World:
         self.done.append("rouse")
 
     def pass_time(self, seconds: float) -> list[str]:
-        """Let time pass; return the actions in this time."""
+        """Let time pass; return what the watch did in this time."""
         self.done = []
         until = self.now + seconds
         while self.now < until:

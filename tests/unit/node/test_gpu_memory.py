@@ -1,4 +1,6 @@
-"""Sharers of GPUs: who uses too much is ended, and what is not back is not given away."""
+"""Sharers of GPUs: a sharer that uses too much memory is ended, and memory that is not free again
+is not given away.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def asks(**options: object) -> ResourceSet:
 
 
 class World:
-    """One card of 80 GiB, with MPS daemons that only record what they are asked."""
+    """One card of 80 GiB, with MPS daemons that only record what they are told."""
 
     def __init__(self, cards: int = 1) -> None:
         self.now = 0.0
@@ -58,7 +60,7 @@ class World:
         return dead
 
     def begin(self, name: str, pid: int, **options: object) -> dict[str, str]:
-        """Start a holder with one process; return its variables."""
+        """Start a sharer with one process; return its environment variables."""
         allocation = self.resources.acquire(asks(**options))
         assert allocation is not None
         holder = Holder(
@@ -77,9 +79,7 @@ class World:
         self.resources.release(allocation)
 
     def see(self, *processes: tuple[int, int | None], after: float = 1.0) -> bool:
-        """Report the processes of the card as (pid, GiB), each with the holder that the node
-        names.
-        """
+        """Report the processes of the card as (pid, GiB). The node names the sharer of each."""
         self.now += after
         names = {pid: holder.name for holder, _ in self.held.values() for pid in holder.pids}
         seen = tuple(

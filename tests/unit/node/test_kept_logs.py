@@ -1,4 +1,6 @@
-"""The output of ended members is bounded in sum, and the oldest is deleted first."""
+"""The total size of the output of ended members is limited, and the oldest output is deleted
+first.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from phalanx.node.kept_logs import KEPT_S, KeptLogs
 
 
 class Files:
-    """Logs with sizes; at most 100 bytes of them are kept."""
+    """Logs with given sizes. At most 100 bytes of them are kept."""
 
     def __init__(self):
         self.sizes = {}

@@ -1,4 +1,4 @@
-"""Decisions about the members of an earlier process of a node."""
+"""How a node's process decides about the members of the node's earlier process."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_commands_that_are_left(count, before, own):
     ("began", "begins"), [((), [2, 3, 4]), ((2,), [3, 4]), ((3, 2), [4]), ((4,), [])]
 )
 def test_tasks_of_a_run_that_an_earlier_process_began_do_not_begin_again(began, begins):
-    """The head repeats the orders that the earlier process did not answer."""
+    """The head repeats the orders to which the earlier process did not answer."""
     runs = MemberRuns()
     for attempt in began:
         runs.began_before((GROUP, 0), attempt)

@@ -16,7 +16,7 @@ from phalanx.scheduler.devices.sets import ResourceSet
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """No resource is given twice and none is lost, in any order of events."""
+    """Checks that no resource is given twice and none is lost, in any order of events."""
 
     SHAPES: tuple[dict[str, float], ...] = (
         {"CPU": 1},
@@ -103,9 +103,9 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def nothing_waits_that_fits(self):
-        """Check that every demand that fits was granted, unless the most workers are already
-        starting, or its class has as many as fill the node. Beyond that number, one begins now and
-        then.
+        """Check that every demand that fits was granted. There are two exceptions: as many workers
+        as allowed are already starting, or the demand's class already has enough workers to fill
+        the node. Beyond that number, a worker is started only now and then.
         """
         pool = self.node.machine.workers
         starting = sum(not worker.is_ready for worker in pool.all())

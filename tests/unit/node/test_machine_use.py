@@ -1,5 +1,5 @@
-"""A node's reports about its machine: the use between two readings, and no values that are
-unknown.
+"""A node's reports about its machine: they have the use between two readings, and leave out unknown
+values.
 """
 
 from __future__ import annotations

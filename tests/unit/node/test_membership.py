@@ -1,4 +1,4 @@
-"""How long a node waits for a head that was lost, in virtual time."""
+"""How long a node waits for a head that it has lost, in virtual time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MINUTE, DAY = 60.0, 86_400.0
 
 
 class Connection:
-    """A connection to the head that keeps what is posted."""
+    """A connection to the head that records what is posted."""
 
     def __init__(self):
         self.peer, self.tag = b"", ""

@@ -1,4 +1,4 @@
-"""A node's work for actors: ordered, withdrawn, ended and ordered again."""
+"""Orders to a node about actors: they are placed, withdrawn, ended and ordered again."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_an_actor_ordered_again_while_its_last_process_ends_is_made_again():
 
 
 class Ending:
-    """Worker processes that are ended."""
+    """Records the worker processes that the node ends."""
 
     def __init__(self):
         self.killed = []

@@ -1,4 +1,6 @@
-"""The node's machine: never more than there is, turns by priority and share, loans of CPUs."""
+"""A node's lease machine: it never gives more than there is, takes turns by priority and share, and
+lends CPUs of waiting tasks.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,7 @@ def test_the_leases_of_a_gone_owner_end_with_their_workers():
 
 
 def test_a_worker_that_is_to_end_with_its_owner_serves_nobody_else():
-    """The worker may report that it is ready while its end is on its way."""
+    """The worker may report that it is ready while the message that ends it is on its way."""
     node = Node(ready=False, CPU=1)
     node.want("a")
     node.machine.owner_gone(owner("a"), node.now)
@@ -94,7 +96,7 @@ def test_a_worker_that_is_to_end_with_its_owner_serves_nobody_else():
 
 
 def test_grants_that_come_back_at_once_do_not_recurse():
-    """The shell returns a lease inside `granted` if the lease's owner is gone."""
+    """If the lease's owner is gone, the shell returns the lease from inside `granted`."""
     node = Node(CPU=1)
     node.want("a")
     node.want("b", 5000)
@@ -363,7 +365,9 @@ def test_a_bundle_with_devices_is_left_to_those_that_use_them():
 
 @pytest.mark.parametrize(("state", "third"), [(RESCHEDULING, ""), (PREPARED, "n2")])
 def test_what_wants_a_whole_group_waits_until_all_nodes_have_confirmed_it(state, third):
-    """While a bundle is placed again, or the last confirmation is on its way."""
+    """A node may not have confirmed the group because a bundle is being placed again, or because
+    the last confirmation is on its way.
+    """
     node = Node(CPU=3)
     make_group(node, {"CPU": 1}, {"CPU": 1})
     known = GroupKnown(GroupId(b"g"), state, [{"CPU": 1.0}] * 3, ["n1", "n1", third])
@@ -519,7 +523,7 @@ def test_an_idle_lease_that_comes_back_is_no_busy_node():
 
 
 def block_all(node):
-    """Let every running task wait for something from now on."""
+    """From now on, let every running task be blocked in a wait."""
     for lease in node.leases():
         node.machine.blocked(lease.worker.worker_id, node.now)
     if node.starts_ready:

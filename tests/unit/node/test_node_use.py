@@ -1,4 +1,4 @@
-"""The amounts of a node over time, and the answer to the question for them."""
+"""The resources that a node uses over time, and its answer to a request for these numbers."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_workers_say_what_they_are_used_for():
 
 
 class Meter:
-    """A meter whose measurements are ready when the test says so."""
+    """A meter whose measurements finish when the test says so."""
 
     def __init__(self) -> None:
         self.asked: list[list[int]] = []

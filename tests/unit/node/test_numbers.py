@@ -51,7 +51,7 @@ class World:
         self.counts._counted(peer, ProcessNumbers(encode_numbers(list(numbers))))
 
     def said(self) -> dict[str, dict[tuple[str, ...], float]]:
-        """Return the counts that the head hears after a while."""
+        """Let some time pass; return the counts that the node then reports to the head."""
         self.now += SAY_EVERY_S
         self.counts.tick(self.now)
         return {

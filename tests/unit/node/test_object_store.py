@@ -1,4 +1,6 @@
-"""A node's object store: capacity, credit, spilling, writers that died."""
+"""A node's object store: capacity, the memory that writers may use (credit), spilling, and writers
+that died.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +131,7 @@ def store(session, writer, disk, gateway):
 
 
 def reserve(store, process, size):
-    """Return the credit that a writer gets immediately; raise if it gets an error."""
+    """Return the credit that a writer gets immediately. Raises an error if the store refuses it."""
     ((credit, error),) = reserve_soon(store, process, size)
     if error is not None:
         raise error
@@ -172,7 +174,9 @@ def test_what_is_only_kept_goes_first_and_not_to_disk(store, session, writer):
 
 
 def test_what_was_kept_and_is_in_use_again_is_counted_once(store, session):
-    """Its writer has renamed the file before the node has heard that it is kept."""
+    """The writer has renamed the file for a new object before the node hears that the file is
+    kept.
+    """
     write(store, session, "a-1")
     used_bytes = store.accounting.used_bytes
     os.rename(os.path.join(session.shared, "a-1"), os.path.join(session.shared, "a-2"))
@@ -248,7 +252,7 @@ def test_a_disk_that_fails_fails_one_and_is_tried_again_for_the_next(store, sess
 
 
 def test_files_are_copied_beside_the_loop(session):
-    """Failures are reported in the loop's thread."""
+    """The files are copied in a thread, and failures are reported in the loop's thread."""
     loop = Loop(lambda now: None, lambda: None)
     spill = ThreadedSpill(session, loop.call)
     with open(os.path.join(session.shared, "there"), "wb") as file:
@@ -273,7 +277,9 @@ def test_files_are_copied_beside_the_loop(session):
 
 
 def test_an_object_dropped_before_the_node_hears_of_it_is_not_counted(store, session):
-    """The messages of the owner and of the writer come over different sockets, in any order."""
+    """The messages of the object's owner and of its writer come over different sockets, in any
+    order.
+    """
     reserve(store, b"a", MIB)
     store.dropped("a-1", 0, b"owner")
     store.sealed("a-1", MIB, b"a")
@@ -366,7 +372,7 @@ def test_the_writer_of_what_another_process_drops_lets_go_of_it(store, session, 
 # ---- copies of other nodes' objects ------------------------------------------------------------
 
 ELSEWHERE = "0b" * 16
-"""A process of another node."""
+"""The id of a process of another node."""
 
 
 def arrive(store, gateway, name, size, reason=""):

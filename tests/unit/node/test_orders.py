@@ -1,4 +1,4 @@
-"""Room that is kept for gangs, and the answer to an order whose handling failed."""
+"""Resources that a node keeps free for gangs, and its answer to an order whose handling failed."""
 
 from __future__ import annotations
 

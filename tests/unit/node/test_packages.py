@@ -1,4 +1,4 @@
-"""Packages that a node fetches: each once, in parts, for all members that wait for it."""
+"""Packages that a node fetches: each one time, in parts, for all members that wait for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phalanx.protocol.bundle_messages import FetchPackage, PackagePart
 
 
 class Store:
-    """Packages in memory."""
+    """Keeps packages in memory."""
 
     def __init__(self) -> None:
         self.data: dict[str, bytes] = {}
@@ -35,7 +35,7 @@ class Store:
 
 
 class World:
-    """A node's packages, and the requests to its head."""
+    """A node's packages, and the requests that it sends to its head."""
 
     def __init__(self) -> None:
         self.asked: list[FetchPackage] = []

@@ -1,4 +1,4 @@
-"""How long a node begins nothing new after commands could not be started because it ran out of
+"""How long a node begins nothing new after it could not start commands because it had run out of
 something.
 """
 
@@ -15,7 +15,7 @@ class Node:
         self.shortage = Shortage(lambda: self.now, lambda text, **about: None)
 
     def rest_s(self):
-        """Let a start fail; return for how many whole seconds the node rests."""
+        """Let a start fail; return the number of whole seconds for which the node then rests."""
         began = self.now
         self.shortage.failed("no memory")
         while self.shortage.trouble:

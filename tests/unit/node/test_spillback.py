@@ -1,4 +1,4 @@
-"""Requests of a node to others: when, to which, and for how much."""
+"""Requests for leases that a node hands on to other nodes: when, to which, and for how much."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def demand(count=1, cpus=1.0, owner=b"me:driver", number=1, **fields):
 
 
 class Node:
-    """Node "me" and the other nodes that it knows; `asked` has the latest requests to them."""
+    """Node "me" and the other nodes that it knows. `asked` has the latest requests that it handed
+    on to them.
+    """
 
     def __init__(self, *rows, **options):
         self.asked = {}
@@ -342,7 +344,7 @@ def test_a_type_of_devices_that_nodes_lack_is_called_by_its_name():
     ],
 )
 def test_explain_on_the_only_node_says_what_that_lacks(known, asks, said):
-    """The cluster has one node. It knows no other node, and may come to know itself."""
+    """The cluster has one node. It does not know any other node; in one case it knows itself."""
     spilling = Node(*known).spilling
     waiting = Demands()
     wanted = demand(1, cpus=asks)

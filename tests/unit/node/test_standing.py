@@ -1,4 +1,6 @@
-"""When a node may begin work: only while a recent report is known to have reached the head."""
+"""When a node may begin work: only while it knows that a recent report of it has reached the
+head.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ LEASE = BeginLease(sure_s=1.8, answered_s=13.5)
 
 
 class Node:
-    """A node's standing, on a clock that also runs while the node stands still."""
+    """A node's permission to begin work, on a clock that also runs while the node is stopped."""
 
     def __init__(self, lease: BeginLease | None = LEASE) -> None:
         self.now = 100.0

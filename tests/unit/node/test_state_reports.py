@@ -1,4 +1,4 @@
-"""A node answers listings: from its own tables, and with what its processes tell it in time."""
+"""A node answers listings from its own tables, and with what its processes have told it in time."""
 
 from __future__ import annotations
 

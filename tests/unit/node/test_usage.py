@@ -1,4 +1,4 @@
-"""The usage of a member, from samples that are written down here."""
+"""The usage of a member, computed from samples that the tests contain."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from phalanx.node.usage import MemberUsage, UsageSample
 
 
 def test_cpu_and_memory_of_a_member():
-    """The member uses two CPUs for ten seconds and is idle for ten. No sample sees one of its
-    children.
+    """The member uses two CPUs for ten seconds and is then idle for ten. One of its children begins
+    and ends between two samples.
     """
     usage = MemberUsage(2.0, (), 100.0)
     usage.began(b"p", 7)

@@ -1,4 +1,6 @@
-"""Rows about itself and others that a node gets when it asks for the view."""
+"""The rows that a node gets when it asks the head for its view of the cluster: about other nodes,
+and about itself.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ def row(prefix: bytes, state: str) -> ViewRow:
 
 
 def test_an_answer_says_nothing_of_the_node_that_asks(monkeypatch):
-    """The head makes an answer, writes what the answer depends on, and then sends it. The answer
-    would undo what the head has told this node in between, for example that it no longer drains.
+    """The head makes an answer, writes what the answer depends on, and then sends it. In between
+    the head may have told the node something newer, for example that the node no longer drains,
+    which the answer would undo.
     """
     asked: list[Any] = []
     views: list[View] = []

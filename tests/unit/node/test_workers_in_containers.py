@@ -1,4 +1,6 @@
-"""Workers that a forked process runs in a container: their pids, and the variables they get."""
+"""Workers in containers, which a forked process starts: their pids, and the variables that they
+get.
+"""
 
 from __future__ import annotations
 

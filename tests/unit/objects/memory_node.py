@@ -1,4 +1,4 @@
-"""The node from the point of view of a process's store of large objects."""
+"""A stand-in for the node, as a process's store of large objects sees it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 class Node:
-    """A node that gives a store all credit that it wants, and keeps a log."""
+    """A node that gives a store all the credit that it wants, and logs the messages."""
 
     def __init__(self, base):
         self.shared, self.spill = str(base / "shared"), str(base / "spill")

@@ -1,4 +1,4 @@
-"""Slices of Arrow's tables and arrays, through the store."""
+"""Slices of Arrow's tables and arrays, put into the store and read back."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_metadata_of_the_schema_stays():
 
 
 class Celsius(pa.ExtensionType):  # type: ignore[misc]  # untyped
-    """A type that nobody has registered: Arrow's format would read it as plain numbers."""
+    """A type that is not registered with Arrow, whose format would read it as plain numbers."""
 
     def __init__(self):
         super().__init__(pa.float64(), "tests.celsius")

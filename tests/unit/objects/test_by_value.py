@@ -40,8 +40,8 @@ class Registered:
 
 @pytest.fixture(params=["as installed", "as 3.1.3"])
 def any_cloudpickle(request, monkeypatch):
-    """Run the test with the installed cloudpickle, and as with version 3.1.3, which names the file
-    of all code `<dynamic-code>`.
+    """Run the test with the installed cloudpickle. Then run it as with version 3.1.3, which names
+    the file of all code `<dynamic-code>`.
     """
     reduce = cloudpickle.Pickler.dispatch_table[CodeType]
 

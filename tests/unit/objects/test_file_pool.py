@@ -1,4 +1,6 @@
-"""Files kept for the next copy: bounded, the best fit is taken, the oldest goes first."""
+"""Files that are kept for later objects: their number is limited, the best fit is used, and the
+oldest is dropped first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Copies of a dead node's objects stay exactly as long as somebody here may read them."""
+"""This node keeps copies of a dead node's objects exactly as long as a process here may read
+them.
+"""
 
 from __future__ import annotations
 

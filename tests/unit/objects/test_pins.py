@@ -1,4 +1,4 @@
-"""Which copies stay until their readers have mapped them."""
+"""Pins: copies that stay until their readers have mapped them."""
 
 from __future__ import annotations
 

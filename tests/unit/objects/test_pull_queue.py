@@ -1,4 +1,4 @@
-"""Which objects of other nodes are fetched, and what becomes of those that cannot be reached."""
+"""Which objects of other nodes are fetched, and what happens with those that cannot be reached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx.objects.pull_queue import AGAIN_S, GIVE_UP_S, PullQueue
 
 
 class World:
-    """A queue, its running transfers, and the answers to those who waited."""
+    """A queue of objects to fetch, its running transfers, and the answers to those who waited."""
 
     def __init__(self, limit=100):
         self.moving: list[Any] = []

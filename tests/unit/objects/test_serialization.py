@@ -1,5 +1,5 @@
-"""Values and exceptions as bytes: pickled by reference or by value, references kept apart, and
-errors with the path of the bad part.
+"""Values and exceptions as bytes: pickled by reference or by value, with references kept separate.
+An error names the path of the part that cannot be pickled.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class Holder:
 
 
 def copy_of(value):
-    """Return the value after it was serialized and read back, without arrays."""
+    """Serialize a value and return what is read back. Its arrays are not kept in separate
+    buffers.
+    """
     data = serialize(value)
     assert isinstance(data, bytes)
     return deserialize(data)
@@ -232,7 +234,7 @@ def test_errors_of_ours_travel_as_they_are():
 
 @pytest.mark.parametrize("kind", [bytes, bytearray])
 def test_large_bytes_are_a_buffer_and_bytes_again_where_they_are_read(kind):
-    """A value that contains the text `__main__` is not taken for a class of the program."""
+    """The bytes contain the text `__main__`, but must not count as a class of the program."""
     value = kind(b"__main__" + bytes(1 << 16))
     packed = serialize(value)
     assert isinstance(packed, Pickled)

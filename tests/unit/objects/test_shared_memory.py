@@ -1,4 +1,6 @@
-"""Objects in shared memory: written once, read without a copy, on disk where memory is full."""
+"""Objects in shared memory: they are written one time, read without a copy, and moved to disk when
+memory is full.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def test_who_waits_for_credit_holds_up_no_other_thread(node, monkeypatch):
 
 
 def test_two_threads_that_read_at_once_share_one_mapping(node):
-    """Otherwise only one of them would keep the pages from being used again."""
+    """If they had two mappings, only one of the threads would keep the pages from being used
+    again.
+    """
     link: Any = SimpleNamespace(post=lambda message: None)
     unused: Any = None
     values = Values(b"p" * 16, node.store, unused, link, unused, threading.RLock())
@@ -157,7 +161,9 @@ def test_a_session_that_ended_says_so(node):
 
 
 def test_news_of_spilling_wait_for_a_writer_at_work(node):
-    """The news arrive in the thread that leads the sockets, while another thread chooses pages."""
+    """The thread that reads the sockets hears that an object was spilled, while another thread
+    chooses pages to write to.
+    """
     name, hold = node.write(1)
     del hold
     node.store.collect()
@@ -173,8 +179,8 @@ def test_news_of_spilling_wait_for_a_writer_at_work(node):
 
 @pytest.mark.parametrize("writer", ["0b", "70"])
 def test_a_file_that_loses_its_name_while_it_is_opened_is_not_read(tmp_path, monkeypatch, writer):
-    """Such a file may be overwritten from then on. A file that still has its name after it was
-    mapped is not.
+    """A file may be written over as soon as it has lost its name. A file that still has its name
+    after it was mapped may not.
     """
     node = Node(tmp_path)
     name = f"{writer * 16}-1"

@@ -1,4 +1,6 @@
-"""The account of shared memory: capacity, credit of each process, objects by age of use."""
+"""The account of shared memory: capacity, the credit of each process, and objects in the order of
+their last use.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,9 @@ def test_what_was_read_last_is_spilled_last():
 
 
 class Accounts(RuleBasedStateMachine):
-    """Writers that keep to their credit: used is what was written and promised, never negative."""
+    """Writers that stay within their credit. Checks that the memory in use is what was written and
+    promised, and never negative.
+    """
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,6 @@
-"""Pages of objects that are gone are used again, and no reader ever sees its bytes change."""
+"""Pages of deleted objects are used again, but no reader ever sees the bytes of its object
+change.
+"""
 
 from __future__ import annotations
 
@@ -105,8 +107,8 @@ def test_pages_that_a_reader_has_let_go_of_are_used_again(node):
 
 
 def test_what_is_kept_and_watched_no_more_is_let_go(node, monkeypatch):
-    """After many others were written it is not watched any more, so nobody can tell whether it is
-    still read.
+    """A file is no longer watched after many others were written, so it cannot be told whether the
+    file is still read.
     """
     monkeypatch.setattr(node.store, "_most_watched", 4)
     name, hold = node.write(1, 3 * MIB)
@@ -120,7 +122,7 @@ def test_what_is_kept_and_watched_no_more_is_let_go(node, monkeypatch):
 
 
 def test_what_was_sent_to_another_node_is_not_written_over(node):
-    """Its pages may wait in a socket's queue, where no lease on the file detects them."""
+    """The pages may still wait in a socket's queue, where no lease on the file detects them."""
     node.store._credit = 16 * MIB  # without, what is kept goes for the sake of the next
     name, hold = node.write(1)
     inode = os.stat(os.path.join(node.shared, name)).st_ino
@@ -137,7 +139,9 @@ def test_what_was_sent_to_another_node_is_not_written_over(node):
 
 
 def test_who_opens_a_file_while_it_is_asked_about_ends_nobody(tmp_path):
-    """The kernel tells the holder of a lease by a signal, which ends a process by default."""
+    """When the file is opened, the kernel sends a signal to the process that has a lease on it. By
+    default this signal ends a process.
+    """
     program = """
 import fcntl, os, sys
 from phalanx.runtime.os import file_leases
@@ -180,8 +184,8 @@ def test_what_may_be_read_and_cannot_be_asked_about_is_not_used_again(node, monk
 
 
 def test_what_a_finalizer_has_saved_is_still_seen(node):
-    """The garbage collector clears weak references to unreachable objects before finalizers run,
-    and a finalizer may make an object reachable again.
+    """The garbage collector clears weak references to unreachable objects before it runs
+    finalizers. A finalizer may then make an object reachable again.
     """
     saved = []
 
@@ -280,8 +284,8 @@ def test_a_file_that_its_new_owner_gives_back_is_written_again(node):
 
 
 def test_a_file_that_comes_back_late_is_deleted(node, monkeypatch):
-    """The writer has unmapped the file, because memory was needed or because many files came after
-    it.
+    """By then the writer has unmapped the file, because it needed memory or because it wrote many
+    files afterwards.
     """
     monkeypatch.setattr(shared_memory, "_HANDED_FILES", 2)
     names = []
@@ -317,9 +321,7 @@ def test_what_is_given_back_and_read_still_is_not_written_over(node):
 
 
 def test_what_is_opened_in_the_last_moment_is_not_written_over(node, monkeypatch):
-    """The file is opened after the check whether anybody reads it, and before its name is
-    removed.
-    """
+    """The file is opened between the check whether it is read and the removal of its name."""
     name, hold = node.write(1)
     hold.seen = True
     del hold

@@ -1,4 +1,4 @@
-"""Statistics, sums and efficiency against tables that were computed by hand."""
+"""Statistics, sums and efficiency, compared with tables that were computed by hand."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ def test_p95_of_a_long_run_is_near_that_of_all_samples():
 
 
 def test_an_attempt_is_spread_over_its_hours():
-    """From 10:30 to 12:15 on 2 CPUs and a GPU: 30, 60 and 15 minutes."""
+    """The attempt ran from 10:30 to 12:15 on 2 CPUs and a GPU: 30, 60 and 15 minutes in three
+    hours.
+    """
     one = attempt(
         started=37_800.0, ended=44_100.0, gpus=1.0, waited_s=100.0,
         used=used(ran_s=6300.0, cpu_s=2100.0, gpus=1, gpu_mean=0.5, gpu_idle_s=3150.0),
@@ -129,7 +131,9 @@ def test_an_attempt_of_centuries_is_bounded():
 
 
 def test_waits_of_a_hundred_jobs():
-    """1 s to 100 s: half waited at most 50 s, nine in ten at most 90 s."""
+    """The jobs waited 1 s, 2 s, ... 100 s. Half of them waited at most 50 s, nine in ten at most 90
+    s.
+    """
     whole = total_of(HourSum(waits={bucket_of(float(s)): 1}) for s in range(1, 101))
     for wanted, part in ((50, 0.5), (90, 0.9), (99, 0.99)):
         found = whole.wait(part)
@@ -170,7 +174,9 @@ def test_questions_that_are_none_are_refused(query, said):
 
 
 def test_a_job_of_two_members():
-    """2 x 2 CPUs for an hour, 1,800 and 5,400 CPU seconds: half. The second used 900 of 1,000."""
+    """Each member had 2 CPUs for an hour, which is 14,400 CPU seconds in all. They used 1,800 and
+    5,400, which is half. The second member used 900 of its 1,000 bytes.
+    """
     found = efficiency(
         [
             attempt(used=used()),
@@ -186,7 +192,9 @@ def test_a_job_of_two_members():
 
 
 def test_gpus_are_weighed_by_device_and_time():
-    """Two devices at 10 % for an hour, and one at 70 % for another: 30 % of three device-hours."""
+    """Two devices were busy for 10 % of an hour, and a third one for 70 %: 30 % of three
+    device-hours.
+    """
     found = efficiency(
         [
             attempt(gpus=2.0, used=used(gpus=2, gpu_mean=0.1, gpu_idle_s=5000.0,

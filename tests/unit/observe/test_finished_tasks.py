@@ -1,5 +1,5 @@
-"""Finished tasks are selected without making a row for each, and the answer is the same as from all
-rows.
+"""Finished tasks are selected without making a row for each task. The answer is the same as if all
+rows were made and filtered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conditions on labels are listed in the form that Ray uses."""
+"""Listings show conditions on labels in the form that Ray uses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Counts are exact within the bounds, and values beyond the bounds are still counted, under a
-common name.
+"""Counts are exact up to a limit on the number of names. Values beyond the limit are still counted,
+under a common name.
 """
 
 from __future__ import annotations

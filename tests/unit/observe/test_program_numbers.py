@@ -1,4 +1,6 @@
-"""Metrics of programs are shown with the right values, within bounds, under any name."""
+"""Metrics that programs define are shown with the right values, in limited number, under any
+name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Listings: what filters select, what limits keep, and how parts are joined."""
+"""Listings: which rows filters select and limits keep, and how the parts of several processes are
+joined.
+"""
 
 from __future__ import annotations
 

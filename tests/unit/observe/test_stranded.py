@@ -1,4 +1,6 @@
-"""Free resources that are of no use: amounts, parts of devices, and the shapes that decide."""
+"""Stranded resources, which are free but of no use: amounts, parts of devices, and the shapes of
+work that decide.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts are counted exactly, however many end at a time."""
+"""Attempts of tasks are counted exactly, however many end at the same time."""
 
 from __future__ import annotations
 

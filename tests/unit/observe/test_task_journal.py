@@ -36,7 +36,9 @@ def quick_switches():
 
 @pytest.mark.usefixtures("quick_switches")
 def test_runs_are_read_while_others_are_written():
-    """One thread of a program reads the runs while the thread that handles results adds some."""
+    """One thread of a program reads the finished attempts while the thread that handles results
+    adds some.
+    """
     journal = TaskJournal()
     run = (1, "f", "FINISHED", 0.0, 1.0, b"", 0, TASK_ALONE, 0.0, None, "", "")
     is_over = threading.Event()
@@ -56,7 +58,7 @@ def test_runs_are_read_while_others_are_written():
 
 
 class Together:
-    """Tasks with consecutive numbers that change together, as a burst does."""
+    """Tasks with consecutive numbers whose state changes at the same time, as in a burst."""
 
     def __init__(self, number: int, state: str = PENDING_NODE) -> None:
         self.number = number

@@ -1,8 +1,8 @@
 """Owners, a node and workers without processes: real machines, messages in queues, random deaths.
 
 The owners are real `OwnerCore`s over queues, the node is the real `LeaseMachine`; workers are
-modelled. Messages between two parties keep their order, all else is chosen by one seeded random
-source. A failure is a seed.
+modelled. Messages between two parties keep their order. Everything else is chosen by one seeded
+random generator, so a failure can be repeated from its seed.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Owner:
     # ----
 
     def begin(self, template, inputs=None):
-        """Submit a task; return the reference to its result."""
+        """Submit a task with these inputs; return the reference to its result."""
         if inputs is None and template.goes_in_bursts:
             return self.tasks.call(template, b"", None)
         task = self.tasks.new(template, b"", inputs, None)
@@ -148,7 +148,7 @@ class Owner:
         return ref
 
     def submit(self, template):
-        """Submit a task whose outcome is looked at later; its number."""
+        """Submit a task and return its number. Its outcome is in `results` later."""
         ref = self.begin(template)
         self.refs[ref._task] = ref
         return ref._task
@@ -173,7 +173,7 @@ class Owner:
 
 
 class Worker:
-    """A process that runs what it is sent, one after another."""
+    """A process that runs the tasks that it is sent, one after another."""
 
     def __init__(self, worker_id):
         self.worker_id = worker_id
@@ -284,7 +284,7 @@ class World:
         self.to_node.append(("exited", worker.worker_id))
 
     def moves(self):
-        """Everything that may happen next."""
+        """Return functions for all events that may happen next."""
         found = []
         if self.forks:
             found.append(self._fork)
@@ -309,7 +309,7 @@ class World:
         return found
 
     def step(self):
-        """Let one thing happen. Returns False if nothing can."""
+        """Let one random event happen. Returns False if none can."""
         found = self.moves()
         if found:
             self.random.choice(found)()
@@ -390,7 +390,7 @@ class World:
         self._answer(worker.links[owner][0], self.outcome(worker, task, took))
 
     def _answer(self, wire, message):
-        """Send a worker's answer, at random in one message with the answer before it."""
+        """Send a worker's answer. At random it is sent in one message with the answer before it."""
         last = wire.queue[-1] if wire.queue else None
         if not (_is_plain(message) and self.random.random() < 0.7):
             wire.post(message)
@@ -403,7 +403,7 @@ class World:
             wire.post(one)
 
     def outcome(self, worker, task, took):
-        """A worker's report of a task that it ran."""
+        """Return a worker's report of a task that it ran."""
         return Done(task.number, b"", 0.0, took)
 
 

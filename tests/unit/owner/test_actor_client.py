@@ -1,4 +1,6 @@
-"""The calling side of an actor: order of calls, and which ones survive a restart."""
+"""The calling side of an actor: the order of calls, and which calls survive a restart of the
+actor.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from phalanx.owner.actors.client import ENDS_TO_GO_ALONE, ActorClient, CallOptio
 
 
 class Caller:
-    """One client, and the log of what it sent and which calls failed. Calls are numbered from 1."""
+    """A client of one actor, and a log of the calls that it sent and of those that failed. Calls
+    are numbered from 1.
+    """
 
     def __init__(self, retries=0, out_of_order=False):
         self.log = []
@@ -233,7 +237,9 @@ def test_only_what_is_not_on_its_way_is_withdrawn(sent):
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """Calls with endless retries reach each life of the actor in order, under any history."""
+    """Checks that calls with endless retries reach each incarnation of the actor in order, under
+    any sequence of events.
+    """
 
     def __init__(self):
         super().__init__()
@@ -272,8 +278,8 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def in_order_within_a_life(self):
-        """Check the order of calls within a life. A call under which the actor has ended repeatedly
-        is sent last, and alone.
+        """Check the order of calls within an incarnation. A call under which the actor has ended
+        repeatedly is sent last, and alone.
         """
         calls = self.caller.calls.items()
         blamed = {number for number, call in calls if call.ends >= ENDS_TO_GO_ALONE}

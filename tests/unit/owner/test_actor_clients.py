@@ -1,4 +1,4 @@
-"""News of a caller's actors, and its answer to connections that end."""
+"""News about the actors that a process calls, and how the process handles connections that end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class End:
 
 
 class Caller:
-    """A process with one actor that it calls, and the log of what it did."""
+    """A process that calls one actor, and the log of what it did."""
 
     def __init__(self):
         self.log: list[Any] = []
@@ -100,7 +100,9 @@ def test_on_this_node_the_end_of_a_connection_is_followed_by_news(caller):
 
 
 def test_an_actor_that_lives_where_it_was_is_found_again(caller):
-    """Only the connection ended. Calls under way may have run, and the rest are sent."""
+    """Only the connection ended, and the actor lives in the same process. Calls that were sent may
+    have run, and the rest are sent.
+    """
     caller.hear(ALIVE, ELSEWHERE)
     caller.call(1)
     caller.call(2, retries=1)
@@ -142,7 +144,9 @@ def test_an_actor_that_moved_before_its_old_ways_end_was_seen(caller):
 
 
 def test_an_actor_that_moved_without_a_word_between(caller):
-    """The head, which had the news of the old process's end, was gone."""
+    """The caller never got the news that the old process had ended, because the head that had this
+    news was gone.
+    """
     caller.hear(ALIVE, HERE)
     caller.call(1)
     caller.call(2, retries=1)

@@ -1,4 +1,4 @@
-"""Calls in bursts are queued, sent, answered and taken out as if each had a record of its own."""
+"""Calls in bursts are queued, sent, answered and removed as if each had a record of its own."""
 
 from __future__ import annotations
 
@@ -70,14 +70,16 @@ def numbers_of(line: WorkQueue[PendingTask, TaskBurst]) -> list[int]:
 
 
 def is_whole(task: PendingTask) -> bool:
-    """Whether a record has all arguments of its call."""
+    """Whether a record has all arguments, references and times of its call."""
     ref: Any = f"ref {task.number}"
     args = pack_call((task.number,))
     return (task.args, task.refs, task.created) == (args, [ref], float(task.number))
 
 
 class InAnyOrder(RuleBasedStateMachine):
-    """Both lines always have the numbers that two plain lists have after the same steps."""
+    """Checks that queue and pipeline always have the same numbers as two plain lists after the same
+    steps.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -208,7 +210,7 @@ def test_a_full_burst_takes_no_more_calls() -> None:
 
 @pytest.mark.parametrize("number", [-7, -1, 0, 9, 1 << 70])
 def test_numbers_that_were_never_given_are_not_found(number: int) -> None:
-    """Another process may send any number."""
+    """Another process may send a number that was never given to a call."""
     lines = Lines()
     for _ in range(8):
         lines.call()

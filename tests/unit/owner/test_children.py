@@ -1,4 +1,6 @@
-"""A child task is known to its parent until it has ended, at a cost that does not grow."""
+"""A parent task knows its child tasks until they have ended, at a cost that does not grow with
+their number.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ PARENT = (b"owner", 1)
 
 
 class Pending:
-    """Answers which numbers are pending, and counts the questions."""
+    """Answers which task numbers are pending, and counts how often it is asked."""
 
     def __init__(self) -> None:
         self.ended: set[int] = set()

@@ -1,4 +1,4 @@
-"""Which leased worker a message is about, and when one is gone for good."""
+"""Which leased worker a message is about, and when a worker is gone for good."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HERE, ELSEWHERE, GONE = b"here-worker", b"away-worker", b"here-gone"
 
 
 class End:
-    """A connection to a worker."""
+    """The owner's end of a connection to a worker."""
 
     def __init__(self, peer):
         self.peer = peer
@@ -28,7 +28,7 @@ class End:
 
 
 class Owner:
-    """A task machine whose effects are sent to the node, or logged."""
+    """A task machine whose effects are sent to the node or logged."""
 
     def __init__(self, tasks=1, max_retries=3):
         self.sent: list[Any] = []
@@ -132,7 +132,9 @@ def unreached(owner: Owner) -> None:
 
 @pytest.mark.parametrize("max_retries", [0, 3, -1])
 def test_what_was_never_sent_is_no_attempt(max_retries):
-    """A gateway was stopped for six seconds, and tasks that may run only once failed."""
+    """In an earlier version a gateway that was stopped for six seconds made tasks fail that may run
+    only once.
+    """
     owner = Owner(tasks=2, max_retries=max_retries)
     unreached(owner)
     assert owner.sent == [LeaseReturned(7)], "the worker may be used by others"

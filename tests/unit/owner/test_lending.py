@@ -1,4 +1,4 @@
-"""Borrowers: an object lives exactly as long as somebody is registered for it."""
+"""Borrowers: an object lives exactly as long as some process is registered for it."""
 
 from __future__ import annotations
 
@@ -123,7 +123,9 @@ def test_the_doubt_is_of_one_borrower():
 
 
 class EndingConnections(RuleBasedStateMachine):
-    """An owner and one borrower whose connection loses all that is on its way, again and again."""
+    """An owner and one borrower. Their connection ends again and again, and loses all messages that
+    are on their way.
+    """
 
     numbers = st.integers(1, 2)
 
@@ -140,8 +142,8 @@ class EndingConnections(RuleBasedStateMachine):
 
     @rule(number=numbers)
     def lend(self, number):
-        """Lend an object inside a value. It is lost if the connection has ended and the owner has
-        not noticed it.
+        """Lend an object inside a value. The object is lost if the connection has ended and the
+        owner has not yet noticed this.
         """
         self.lending.add(number, b"a")
         if self.is_up:
@@ -186,7 +188,7 @@ class EndingConnections(RuleBasedStateMachine):
             assert not count or self.lending.borrowers(number) == [b"a"]
 
     def teardown(self):
-        """Check that nothing is kept once all messages have arrived and nobody holds anything."""
+        """Check that nothing is kept when all messages have arrived and nobody has a reference."""
         self.dial_again()
         while self.to_borrower or self.to_owner:
             self.receive()
@@ -202,7 +204,9 @@ TestEndingConnections = EndingConnections.TestCase
 
 
 class Borrowers(RuleBasedStateMachine):
-    """Registrations and farewells in any order agree with plain counting."""
+    """Checks that registrations and deregistrations in any order give the same result as plain
+    counting.
+    """
 
     numbers = st.integers(1, 3)
     who = st.sampled_from([b"a", b"b", b"c"])

@@ -1,4 +1,6 @@
-"""The finished tasks that an owner remembers: how long, how much, and what a lost result needs."""
+"""The finished tasks that an owner remembers: for how long, how many, and which of them a lost
+result needs.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ class Recipe:
 
 
 class Hold:
-    """Stands for the reference to a file."""
+    """Stands for a reference to a file in shared memory."""
 
     def __init__(self, lineage=None):
         self.lineage = lineage
@@ -86,7 +88,7 @@ def remember(lineage, task, inputs=None, nested=None, args=b""):
 
 
 def result(lineage, task, *inputs, **more):
-    """The large result of a task that is remembered."""
+    """Return the large result of a task that is remembered."""
     record = remember(lineage, task, inputs, **more)
     ref = large(task, record)
     record.made(ref)
@@ -100,7 +102,9 @@ def inputs_again(ref):
 
 
 class Model(RuleBasedStateMachine):
-    """Tasks are made and references dropped in any order, and compared with a plain graph."""
+    """Makes tasks and drops references in any order, and compares the lineage with a plain
+    graph.
+    """
 
     LIMIT = 8 * RECORD_BYTES
 
@@ -413,7 +417,7 @@ class StreamRecipe(Recipe):
 
 
 class Objects:
-    """Keeps what is completed."""
+    """Records the objects that are completed."""
 
     def __init__(self):
         self.completed = []
@@ -472,9 +476,9 @@ def test_making_again_what_was_let_go_takes_a_retry():
 
 @pytest.fixture
 def family():
-    """Return a function `remember(number, *made_of)`: it remembers a task with one result, made of
-    these, and returns the result's reference. `.machine` is the task's machine, and `.runs` has the
-    numbers of the tasks that ran again, in order.
+    """Return a function `remember(number, *made_of)`. It remembers a task with one result, which is
+    made of the results `made_of`, and returns the reference to the new result. `.machine` is the
+    machine of the tasks, and `.runs` has the numbers of the tasks that ran again, in order.
     """
     runs: list[int] = []
     objects: Any = Objects()

@@ -1,4 +1,4 @@
-"""Which lost results are made again together."""
+"""Which of several lost results are made again in the same step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from phalanx.owner.objects.lost_together import LostTogether, note_lost, take_ot
 
 @dataclass(eq=False)
 class Task:
-    """Makes an object again from others, none of which is referenced any more."""
+    """A task whose result was made of the results of others (`parents`), to which nobody has a
+    reference any more.
+    """
 
     parents: list[Task] = field(default_factory=list)
     lost_together: LostTogether | None = None
@@ -26,7 +28,7 @@ class Task:
 
 @st.composite
 def lineages(draw):
-    """Draw (tasks, which of their results are lost). Each task is made of some earlier ones."""
+    """Draw (tasks, those whose results are lost). Each task depends on some of the earlier ones."""
     count = draw(st.integers(1, 12))
     tasks = [Task()]
     for _ in range(count):
@@ -37,7 +39,9 @@ def lineages(draw):
 
 
 def together(tasks, one):
-    """Return the tasks that depend on `one` by arguments, directly or not."""
+    """Return the tasks that are connected with `one` by arguments, in either direction, directly or
+    over other tasks.
+    """
     found, todo = [], [one]
     while todo:
         task = todo.pop()

@@ -1,7 +1,7 @@
-"""Owners, node and workers without processes, whose objects' files get lost at any moment.
+"""Owners, a node and workers without processes. The files of their objects get lost at any moment.
 
-The owners are real; files are names in a set. After any losses and
-whoever dies, each result that can be made again is read in the end, and nothing stays behind.
+The owners are real; files are names in a set. After any losses and deaths, each result that can be
+made again is read in the end, and no state is left over.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from phalanx.protocol.messages import FAILED, INLINE, SHARED, Done, Failed, Reca
 
 
 class LosingWorld(World):
-    """Workers read their inputs' files first; large results are files."""
+    """A world in which large results are files, and workers read the files of their inputs
+    first.
+    """
 
     def __init__(self, seed, **more):
         super().__init__(seed, **more)
@@ -58,7 +60,7 @@ class LosingWorld(World):
             owner.store.collect()
 
     def read(self, owner, ref):
-        """Return what a reader finally gets: `file`, `small`, or the error's text."""
+        """Return what a reader gets in the end: `file`, `small`, or the text of the error."""
         for _ in range(50):
             owner.core.objects.fetch(ref)
             self.settle()

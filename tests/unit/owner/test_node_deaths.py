@@ -1,5 +1,5 @@
-"""Tasks whose nodes die: which are tried again immediately, which wait for the head's word, and
-which fail.
+"""Tasks whose nodes die: which are retried immediately, which wait for the head's news about the
+node, and which fail.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from phalanx.protocol.node_messages import PARENT
 
 
 class Nodes(Script):
-    """Scripts with more words: `dies 1 a` (the worker of lease 1 goes with the connection to node
-    a), `killer 1` (it has ended with its parent), `lost_node a`, `killed_node a` and `left_node a`
-    (what the head says of it)."""
+    """Scripts with more words.
+
+    `dies 1 a`: the worker of lease 1 is lost with the connection to node a. `killer 1`: it has
+    ended because its parent process was killed. `lost_node a`, `killed_node a` and `left_node a`:
+    the head says how node a has died.
+    """
 
     def __init__(self, retries):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Gangs of tasks at their owner: started together, ended together."""
+"""Gangs of tasks at their owner: they start together and end together."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class GangWorld(World):
             self.reports += decode_request(EndMembers, message.body).indexes
 
     def _work(self, worker):
-        """Slow members end only after the gang has failed, if it fails."""
+        """Let a worker work, except on a slow member of a gang that has yet to fail."""
         is_slow = worker.running is not None and worker.running[1].name == "slow"
         if not (is_slow and self.must_fail_first and not self.reports):
             super()._work(worker)
@@ -64,7 +64,9 @@ def begin(world, *names, min_members):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_results_of_members_that_ended_with_their_gang_come_too_late(seed):
-    """The task table refused such results, so the owner closed the connection to the worker."""
+    """In an earlier version the task table refused such results, and the owner closed the
+    connection to the worker.
+    """
     world = GangWorld(seed, cpus=3, owners=1)
     world.must_fail_first = True
     owner = begin(world, "slow", "bad", "slow", min_members=3)

@@ -1,13 +1,14 @@
-"""The submitting side's machine by scripts: what it sends, asks for, calls back and gives up.
+"""The machine of an owner's tasks, tested by scripts: what it sends, requests, cancels and gives
+up.
 
-A script is one line. Before the arrow, what happens; after it, the effects in order.
+A script is one line. Before the arrow stands what happens; after it, the effects in order.
   `f`, `f*3`, `f!`       submit tasks of function f (`!`: not to be retried), numbered from 1
   `grant 1`, `due 1`     the node lends worker 1, or wants it back; `gone`: one was unreachable
   `done 1`, `back 2,3`   task 1 gave its result; tasks came back unstarted
   `raised 1`             task 1 raised, and is to be tried again
   `lost 1`, `moved 1`    worker 1 crashed; or its lease ended before the task could start
   `leaves 1`             worker 1 ends by plan
-  `flush`, `after 0.5`   the outbox leaves; this many seconds pass and a tick comes
+  `flush`, `after 0.5`   the outbox is sent; this many seconds pass and a tick comes
   `knows f 0.001`        f takes this many seconds on average
   `never`, `notnow`      the node refuses the class for good, or for now
   `cancel 2`             task 2 is marked as cancelled
@@ -30,7 +31,7 @@ KEY = ClassKey((("CPU", 1.0),), b"", b"", "", 0, False)
 
 
 class Script:
-    """Runs a script on a machine and writes its effects down."""
+    """Plays a script on a machine and records the machine's effects."""
 
     def __init__(self, key=KEY):
         self.machine = TaskMachine(self)
@@ -331,8 +332,8 @@ def test_classes_have_queues_of_their_own():
 
 
 def test_an_idle_worker_goes_back_soon_while_tasks_of_another_class_wait():
-    """Otherwise the worker kept resources for which those tasks waited, on a node that nobody asked
-    because it seemed full.
+    """In an earlier version the worker kept resources for which those tasks waited. Its node seemed
+    full, so no other node handed requests on to it.
     """
     script = Script()
     script.run("f; grant 1; done 1; after 0.03")
@@ -342,8 +343,8 @@ def test_an_idle_worker_goes_back_soon_while_tasks_of_another_class_wait():
 
 @pytest.mark.parametrize(("resource", "goes_back"), [("R", True), ("GPU", False)])
 def test_an_idle_worker_that_holds_a_resource_of_the_users_own_goes_back_soon(resource, goes_back):
-    """Programs that watch free resources see the amount free, as on Ray. An idle worker that has
-    loaded a model onto a GPU is kept for the next task.
+    """Programs that watch free resources see the amount as free, as on Ray. A worker with a GPU is
+    kept for the next task, because it may have loaded a model onto the GPU.
     """
     script = Script(msgspec.structs.replace(KEY, resources=(("CPU", 1.0), (resource, 1.0))))
     done = script.run("f; grant 1; done 1; after 0.03")
@@ -393,7 +394,9 @@ def test_how_long_a_worker_is_kept_idle_is_a_setting(seconds, script, effects):
 
 
 def test_a_task_that_ends_its_worker_again_and_again_rests_ever_longer():
-    """The task was started 200 times in six seconds. The first retry is immediate."""
+    """In an earlier version the task was started 200 times in six seconds. Only the first retry may
+    be immediate.
+    """
     script = Script()
     script.run("f; grant 1")
     script.tasks[1].retries = -1

@@ -1,4 +1,6 @@
-"""Connections that ended: the side that dials again, its first words, and repeated questions."""
+"""Connections that ended: which side dials again, the messages that each side sends first, and
+requests that are repeated.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ class End:
 
 
 class Process:
-    """A process that sends "again" in place of the list of what it holds."""
+    """A process that sends the text "again" in place of the list of references that it holds."""
 
     is_closed = False
 

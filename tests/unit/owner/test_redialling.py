@@ -1,4 +1,6 @@
-"""Owners that cannot be reached for now: tried again until they answer or are known to be dead."""
+"""Owners that cannot be reached for now are dialled again until they answer or are known to be
+dead.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ WHY = "nothing listens at h:1"
 
 
 class World:
-    """A process whose dials end as the test says; `said` has the messages that reached the
-    owner.
+    """A process that dials an owner. The test says whether a dial succeeds. `said` has the messages
+    that reached the owner.
     """
 
     def __init__(self):

@@ -1,4 +1,6 @@
-"""Owners, node and workers together, without processes: whatever dies, every task ends as told."""
+"""Owners, node and workers together, without processes: whatever dies, every task ends as its
+options say.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ def names(world):
 
 
 def check_rest(world):
-    """Check that nothing is held any more once nothing can happen."""
+    """Check that nothing is held any more when no event can happen any more."""
     assert not world.machine.leases
     assert not world.machine.waiting.all()
     assert world.resources.available() == world.resources.total()
@@ -100,7 +102,9 @@ def test_a_cancelled_task_ends_once_and_the_others_go_on(seed):
 
 @pytest.mark.parametrize("steps", range(1, 12))
 def test_a_worker_that_dies_early_is_replaced(steps):
-    """The next worker runs the first task, however far it had come."""
+    """After each number of steps, the worker is killed. The next worker runs the task, however far
+    the first one had come.
+    """
     world = World(1, cpus=1, owners=1)
     (owner,) = world.owners
     number = owner.submit(template("quick", -1))
@@ -116,7 +120,7 @@ def test_a_worker_that_dies_early_is_replaced(steps):
 @pytest.mark.parametrize("first", [-5, 1, 3, 1 << 40])
 @pytest.mark.parametrize("lengths", [(0, 0, 0), (4, 1, 9), (2, 0, 2), (9, 9, 9)])
 def test_results_that_nobody_expects_change_nothing(first, lengths):
-    """Another process may send any numbers and columns."""
+    """Another process may send any numbers, and columns of any length."""
     world = World(1, owners=1)
     (owner,) = world.owners
     kind = template("quick", -1)

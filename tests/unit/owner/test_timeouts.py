@@ -1,4 +1,4 @@
-"""Tasks with a time limit, and the errors of tasks that ended without having raised."""
+"""Tasks with a time limit, and the errors of tasks that ended without raising an exception."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from phalanx.protocol.node_messages import KillWorker, WorkerDied
 
 
 class Limited(Owner):
-    """An owner whose first task is at a worker and may run until second 10."""
+    """An owner whose first task is running on a worker and may run until second 10."""
 
     def __init__(self, tasks: int = 1) -> None:
         super().__init__(tasks)

@@ -19,7 +19,7 @@ NODE = b"n" * PREFIX_BYTES
 
 
 class End:
-    """A connection from which no message comes."""
+    """A connection on which no message arrives."""
 
     waiting = 0
     is_dialling = False
@@ -37,7 +37,7 @@ class End:
 
 
 class Program:
-    """A process with an actor on its living node."""
+    """A process that calls an actor on a node that lives."""
 
     def __init__(self):
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""Failures that nobody reads: which are printed, when, and how equal ones are joined."""
+"""Failures whose results nobody reads: which are printed, when, and how equal ones are joined."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class World:
         self.unread = UnreadFailures(self.told.append)
 
     def drop(self, failure, count=1, read=()):
-        """Drop the references to work that failed in this way; those at these positions were
-        read.
+        """Drop `count` references to work that failed in this way. Those at the positions `read`
+        were read before.
         """
         refs = [make_ref(ME, number) for number in range(count)]
         self.unread.watch(refs, failure)

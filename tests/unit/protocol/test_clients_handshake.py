@@ -1,4 +1,6 @@
-"""The proof of a person's or robot's token, of which the head keeps only a hash."""
+"""How a client proves that it has a person's or robot's token, of which the head knows only a
+hash.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def test_a_man_in_the_middle_shows_another_certificate() -> None:
 
 
 def test_the_hash_alone_makes_no_proof() -> None:
-    """A reader of the store knows the hash, and dials with it as a node would with its token."""
+    """A reader of the store knows the hash. It dials with the hash, as a node does with its
+    token.
+    """
     thief = DiallersHandshake(key(SECRET), role=Role.CLIENT, target=ID, nonce=NONCE)
     gateway = ClientAtGateway([key(SECRET)], read_hello(thief.hello), nonce=THEIRS)
     with pytest.raises(AuthenticationError):

@@ -1,4 +1,6 @@
-"""Frames: bytes split anywhere give the same messages; whatever is no frame is a ProtocolError."""
+"""Frames: bytes that are split anywhere give the same messages, and anything that is not a frame
+raises a ProtocolError.
+"""
 
 from __future__ import annotations
 

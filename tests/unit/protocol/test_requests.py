@@ -1,4 +1,6 @@
-"""Every request has a type, a kind of its own, a type of reply and one handler."""
+"""Every request has a class, a kind (its name in messages), a type of reply, and exactly one
+handler.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,7 @@ def test_who_may_ask_what() -> None:
 
 
 def entries(path):
-    """The types for which a module has handlers: `X.handled_by(...)`."""
+    """Return the types for which a module declares handlers by `X.handled_by(...)`."""
     tree = ast.parse((SOURCES / path).read_text())
     calls = (one.func for one in ast.walk(tree) if isinstance(one, ast.Call))
     marked = (one for one in calls if isinstance(one, ast.Attribute) and one.attr == "handled_by")
@@ -126,7 +128,7 @@ def test_handlers_take_and_give_what_their_requests_say() -> None:
 
 
 class Echo(Request[list[int]]):
-    """A request that only this test has."""
+    """A request that exists only in this test."""
 
     kind: typing.ClassVar[int] = 1000
 

@@ -1,4 +1,6 @@
-"""Streams that survive their connections: whatever is cut, each message arrives once, in order."""
+"""Streams that survive their connections: whatever is cut, each message arrives exactly one time,
+in order.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Side:
-    """One end, with the packets on their way to it and the messages that it has received."""
+    """One end of a stream, with the packets on their way to it and the messages that it has
+    received.
+    """
 
     def __init__(self) -> None:
         self.stream = ResumableStream()
@@ -35,7 +39,7 @@ class Side:
 
 
 def reconnect(one: Side, other: Side) -> None:
-    """Lose what is on its way, and resume."""
+    """Lose the packets on their way, and resume the stream."""
     one.coming, other.coming = [], []
     one.stream.resume(other.stream.received)
     other.stream.resume(one.stream.received)

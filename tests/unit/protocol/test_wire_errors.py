@@ -27,7 +27,7 @@ PUBLIC = sorted(
     - {one for one in tree(errors.TaskError) if one is not errors.TaskError},
     key=lambda one: one.__name__,
 )
-"""The public error classes, without those that are made of TaskError and of users' own
+"""The public error classes, except those that are derived from TaskError and users' own
 exceptions.
 """
 EXAMPLES = {

@@ -1,4 +1,4 @@
-"""A process at its limit of descriptors waits before it tries to let anybody in again."""
+"""A process that has no free descriptor waits before it tries to accept a connection again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from phalanx.runtime.os.connection_loop import ConnectionLoop
 
 
 class FullListener:
-    """A listener with a waiting connection, for which no descriptor is free during this many
+    """A listener with a waiting connection. There is no free descriptor for it in the first
     tries.
     """
 

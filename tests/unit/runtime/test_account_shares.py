@@ -1,4 +1,6 @@
-"""The CPU time of accounts: which CPUs each has, and what is written for its control group."""
+"""The CPU time of accounts: which CPUs each account has, and what is written to its control
+group.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ def groups(tmp_path: Path) -> Path:
 
 
 def shown(groups: Path, uid: int) -> tuple[str, str]:
-    """The weight and the CPUs of an account."""
+    """Return the weight and the CPUs of an account's control group."""
     group = groups / f"account-{uid}"
     return (group / "cpu.weight").read_text(), (group / "cpuset.cpus").read_text()
 

@@ -11,7 +11,7 @@ WAKE_S = 30e-6
 
 
 class World:
-    """One descriptor, which becomes ready when the test says so, and a clock."""
+    """A clock, and one descriptor that becomes ready when the test says so."""
 
     def __init__(self, processors: int = 2) -> None:
         self.now = 0.0
@@ -33,7 +33,7 @@ class World:
         return ["it"] if self.comes_at <= self.now else []
 
     def wait(self, after_s: float, timeout_s: float = -1) -> list[str]:
-        """Wait while something arrives after `after_s`."""
+        """Wait for something that arrives after `after_s` seconds."""
         self.comes_at = self.now + after_s
         return self.spin.poll(self.look, timeout_s)
 
@@ -66,7 +66,9 @@ def test_one_long_wait_is_forgotten_after_a_short_one() -> None:
 
 
 def test_looking_in_vain_is_given_up() -> None:
-    """Each wait is short, but longer than the time for which it polls."""
+    """Each wait is short, but longer than the time for which the process polls, so all polling is
+    in vain.
+    """
     world = World()
     waits = 20 * MOST_SKIPPED
     for _ in range(waits):

@@ -1,4 +1,4 @@
-"""Memory that freed values leave: the process uses it again, and the kernel clears no new pages."""
+"""Memory of freed values: the process uses it again, so the kernel need not clear new pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Calls of a remote function by tasks that hand their placement group on, and by others."""
+"""Calls of a remote function by tasks that pass their placement group on to child tasks, and by
+other tasks.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ ME = b"node--" + b"worker----"
 
 
 class Tasks:
-    """Records the placement groups of submitted tasks."""
+    """Records the placement groups of the tasks that are submitted."""
 
     def __init__(self):
         self.groups = []

@@ -1,4 +1,6 @@
-"""Chains of calls that are used again: each run makes exactly its own calls."""
+"""Chains of system calls of a child process that are reused: each run makes exactly its own
+calls.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def children() -> ChildCalls:
 
 
 def ran(children: ChildCalls, texts: list[bytes], code: int) -> tuple[bytes, int]:
-    """Let a child write these texts in turn; return (what it wrote, its exit code)."""
+    """Let a child write these texts one after another; return (what it wrote, its exit code)."""
     read, write = os.pipe()
     kept = [ctypes.c_char_p(text) for text in texts]
     calls: list[Call] = [

@@ -1,4 +1,4 @@
-"""The stream between a client and its driver over real sockets, which break in between."""
+"""The stream between a client and its driver over real sockets, which break meanwhile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ LIMIT_S = 60.0
 
 
 class End:
-    """A channel that a thread serves over one socket after another, and what it received."""
+    """A channel and what it has received. A thread serves the channel over one socket after
+    another.
+    """
 
     def __init__(self) -> None:
         self.got: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -64,7 +66,7 @@ def ends() -> Iterator[tuple[End, End]]:
 
 
 def connect(one: End, other: End) -> None:
-    """Begin a connection as both sides do: each says what it has received."""
+    """Begin a connection as both sides do: each says which messages it has received."""
     one.channel.resume(other.channel.received)
     other.channel.resume(one.channel.received)
     mine, theirs = socket.socketpair()

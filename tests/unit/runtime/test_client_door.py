@@ -1,5 +1,5 @@
-"""The socket at which a driver waits for its client: which clients are admitted, and what is read
-before.
+"""The socket at which a driver waits for its client: which clients are admitted, and how much is
+read before that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SECRET = b"s" * 32
 
 
 class Place:
-    """A driver's door that is served, and the messages that came through it."""
+    """A driver that serves this socket, and the messages that came through it."""
 
     def __init__(self, directory: str) -> None:
         self.path = str(Path(directory, "door"))
@@ -52,7 +52,7 @@ class Place:
         self.is_over.set()
 
     def come(self, data: bytes) -> socket.socket:
-        """Connect a client as a gateway passes it on; it sends these bytes."""
+        """Connect as a gateway connects a client that sends these bytes."""
         mine, theirs = socket.socketpair()
         with socket.socket(socket.AF_UNIX) as gateway, theirs:
             gateway.connect(self.path)
@@ -79,7 +79,7 @@ class Place:
 
 
 def is_ended(sock: socket.socket) -> bool:
-    """Wait for the end of a connection. If the other end has unread bytes, the connection may be
+    """Wait until a connection has ended. If the other end has unread bytes, the connection may be
     reset.
     """
     with contextlib.suppress(ConnectionResetError):

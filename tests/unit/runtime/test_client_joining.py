@@ -1,4 +1,4 @@
-"""The texts of a client about the job of its driver: why it waits, and why it has ended."""
+"""The texts of a client about the job of its driver: why the job waits, and why it has ended."""
 
 from __future__ import annotations
 

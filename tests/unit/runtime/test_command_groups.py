@@ -1,4 +1,4 @@
-"""Control groups of jobs' commands: all processes in a group end with the command."""
+"""Control groups of jobs' commands: all processes in a group end when the command ends."""
 
 from __future__ import annotations
 
@@ -214,9 +214,7 @@ def test_a_daemon_that_has_moved_makes_groups_beside_its_own(tmp_path):
 
 
 def test_the_kernel_holds_a_group_to_its_processes(groups):
-    """On a machine whose kernel provides no controllers, no limit is enforced, and `way` says
-    so.
-    """
+    """If the machine's kernel provides no controllers, no limit is enforced, and `way` says so."""
     group = groups.make(os.urandom(8), Limits(cpus=2.0))
     assert group is not None
     held = groups.way().split("+")[1:]

@@ -1,4 +1,6 @@
-"""Commands are started by a child process: they get what they need, and failures are reported."""
+"""Commands are started by a child process. They get the environment and descriptors that they need,
+and failed starts are reported.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ from phalanx.runtime.os.command_groups import Limits, NoGroups, find_command_gro
 
 @pytest.fixture(params=["calls of C", "Python"])
 def start(request, monkeypatch):
-    """Yield a starter of each of the two kinds. The one in Python is used if the C library cannot
-    do the other, or if the other fails.
+    """Yield the starter in C, then the one in Python. The one in Python is used if the C library
+    cannot do the other, or if the other fails.
     """
     if request.param == "Python":
         lacks = SimpleNamespace(getcontext=None)
@@ -143,7 +145,9 @@ sys.stdin.read()
 
 
 def test_a_command_ends_with_who_started_it_though_nobody_else_ends_it(tmp_path):
-    """The node may be killed at the same moment as the fork server."""
+    """The node may be killed at the same moment as the fork server, so that neither ends the
+    command.
+    """
     server = subprocess.Popen(
         [sys.executable, "-c", STARTS, str(tmp_path)],
         stdin=subprocess.PIPE,

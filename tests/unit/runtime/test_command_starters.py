@@ -1,4 +1,4 @@
-"""Threads that start commands: a slow start delays no start behind it."""
+"""Threads that start commands: a slow start does not delay the starts that follow it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from phalanx.runtime.os.polling import wait_for
 
 
 class SlowGroup:
-    """A control group whose entrance opens when the test allows it."""
+    """A control group that lets commands in when the test allows it."""
 
     def __init__(self):
         self.is_asked, self.may_open = threading.Event(), threading.Event()
@@ -38,7 +38,7 @@ class SlowGroup:
 
 
 class Starters:
-    """Starters on a stopped clock, and the commands that they have begun."""
+    """The threads, on a clock that the test sets, and the commands that they have begun."""
 
     def __init__(self, tmp_path):
         self.now = 100.0

@@ -1,4 +1,6 @@
-"""The command lines of container tools, the tool that a node uses, and what a container gets."""
+"""The command lines for container tools, the choice of a tool on a node, and what a container
+gets.
+"""
 
 from __future__ import annotations
 

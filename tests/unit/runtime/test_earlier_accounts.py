@@ -46,7 +46,7 @@ UserForkServer(socket.socket(fileno=int(sys.argv[1])), nothing).serve()
 
 
 class Server:
-    """A fork server whose door has no guard."""
+    """A fork server of an account. Its socket accepts the test without root's program."""
 
     def __init__(self, directory: Path) -> None:
         self.kept = str(directory / "kept")
@@ -73,7 +73,7 @@ class Server:
         return began.pid
 
     def heard(self, kind: type[T]) -> T:
-        """The next message, which must be of this kind."""
+        """Return the next message, which must be of this kind."""
         select.select([self.node.fileno], [], [], 60)
         (message,) = self.node.receive() or []
         assert isinstance(message, kind), message
@@ -139,7 +139,7 @@ def test_a_fork_server_that_is_stopped_is_not_waited_for(server: Server) -> None
 
 
 class Taking:
-    """The fork servers with which a node continues."""
+    """Takes over the fork servers of a node's earlier process."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[Grant, set[bytes]]] = []

@@ -1,4 +1,4 @@
-"""Environments on a machine: the commands of the tools, the cache, and a build with pip."""
+"""Environments that a node prepares: the commands of the tools, the cache, and a build with pip."""
 
 from __future__ import annotations
 

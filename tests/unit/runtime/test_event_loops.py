@@ -1,4 +1,4 @@
-"""Event loops of actors: the kind that the program chose, with fast answers."""
+"""Event loops of async actors: the program chooses their kind, and they answer fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a process as an exit code, in words, and as a signal: no two of them are confused."""
+"""How a process ended, as an exit code, as text, and as a signal: no two endings are confused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packages in the cache of a node: fetched in parts, checked, unpacked once."""
+"""Packages in the cache of a node: they are fetched in parts, checked, and unpacked one time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def archive(**files: str) -> bytes:
 
 
 class Head:
-    """A head with packages, which counts what it is asked."""
+    """A head with packages, which counts the requests for them."""
 
     def __init__(self, *packages: bytes) -> None:
         self.packages = {hashlib.sha256(one).hexdigest(): one for one in packages}

@@ -41,8 +41,8 @@ def begin():
     os.read(os.pipe()[0], 1)
 begin()
 """
-"""Each process starts others in their own sessions, up to this number in total. The first process
-ends immediately.
+"""Each process starts others in their own Unix sessions, up to this number in total. The first
+process ends immediately.
 """
 MOST = 150
 

@@ -1,4 +1,6 @@
-"""A node's memory of its fork server's children, and the number of kills that helpers survive."""
+"""A node's records of its fork server's children, and the number of kills that its helper processes
+survive.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events that must not end a fork server, without which nothing starts or ends on its node."""
+"""Events that must not end a fork server. Without it, nothing starts or ends on its node."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ print(Keeper(socket.socketpair()[0])._known())
 
 
 def test_a_command_whose_start_ends_at_this_moment_is_no_orphan() -> None:
-    """A thread of the fork server ended a start between the two questions. The command was then
-    killed as an orphan of another command.
+    """In an earlier version a thread of the fork server ended a start between two checks of the
+    main thread. The command was then killed as an orphan of another command.
     """
     found = subprocess.run(
         [sys.executable, "-c", START_ENDS], capture_output=True, text=True, check=False
@@ -67,8 +67,8 @@ def test_a_command_whose_start_ends_at_this_moment_is_no_orphan() -> None:
 
 
 def test_a_worker_may_end_before_its_start_was_noticed() -> None:
-    """The fork server was stopped in between. The end of another child came first, and the worker
-    was then taken for an orphan of that child.
+    """In an earlier version, if the fork server was stopped in between, it saw the end of another
+    child first. The worker was then taken for an orphan of that child.
     """
     # in a process of its own, which has no children but these
     found = subprocess.run(
@@ -96,8 +96,8 @@ def test_a_node_says_how_a_helper_has_ended(ends: str, how: str) -> None:
 
 @pytest.fixture
 def foreign(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Refuse all signals, as if every process belonged to another account; return the pids that
-    were to get one.
+    """Refuse all signals, as if every process belonged to another account; return the pids of the
+    processes to which signals were sent.
     """
     asked: list[int] = []
 

@@ -1,4 +1,4 @@
-"""The certificate that a head keeps: it is made once, and only a private file is taken."""
+"""The certificate of a head: it is made one time, and is only read from a private file."""
 
 from __future__ import annotations
 

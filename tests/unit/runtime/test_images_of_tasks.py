@@ -1,4 +1,6 @@
-"""Images in the runtime environments of tasks: where such work may run, and when it is refused."""
+"""Images in the runtime environments of tasks: on which nodes such tasks may run, and when they are
+refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facts that a member of a gang learns from its variables and files."""
+"""The facts that a member of a gang learns from its environment variables and files."""
 
 from __future__ import annotations
 

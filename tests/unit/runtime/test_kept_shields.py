@@ -1,4 +1,6 @@
-"""A kept command goes on without its starter, and its shield writes how it has ended."""
+"""A kept command continues when the process that started it has ended, and its shield writes how
+the command has ended.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""When a daemon is killed, all processes that it has started end, whatever session they are in."""
+"""When a daemon is killed, all processes that it has started end, whatever Unix session they are
+in.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,15 @@ setsid sh -c 'sh -c "echo \\$\\$ >> pids; exec sleep 1000"; true' &
 setsid sh -c 'echo $$ >> pids; sh -c "echo \\$\\$ >> pids; exec sleep 1000"; true' &
 wait
 """
-"""A shell in a process group of its own. It starts shells in sessions of their own, and one of
-these has a child.
+"""A shell in its own process group. It starts shells in their own Unix sessions, and one of these
+has a child.
 """
 
 
 def tree(directory: Path) -> tuple[subprocess.Popen[bytes], list[int]]:
-    """Start the script; return the leader, and three processes below it in other sessions."""
+    """Start the script; return its leader, and the pids of three processes below it in other Unix
+    sessions.
+    """
     leader = subprocess.Popen(["sh", "-c", SCRIPT], cwd=directory, start_new_session=True)
     pids = directory / "pids"
     eventually(lambda: pids.exists() and len(pids.read_text().split()) == 3, "all have begun")

@@ -1,4 +1,4 @@
-"""The tasks that ended last come first where a listing asks for them."""
+"""If a listing asks for the latest tasks, the tasks that ended last come first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Root's program: the check of signatures against RFC 8032 and another library, and of grants."""
+"""Root's program: its check of signatures, compared with RFC 8032 and another library, and its
+check of grants.
+"""
 
 from __future__ import annotations
 
@@ -168,7 +170,9 @@ def test_fields_of_other_kinds_are_refused(tmp_path: Path) -> None:
 
 
 class Guarded:
-    """The part of root's program that follows the node, with the ends that a node has."""
+    """The process of root's program that follows the node, with the ends of the pipes that a node
+    has.
+    """
 
     def __init__(self, tmp_path: Path, node_uid: int) -> None:
         self.kept = str(tmp_path)
@@ -234,14 +238,14 @@ def test_a_door_of_another_kind_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_program_and_the_node_mean_the_same_groups() -> None:
-    """The program imports nothing of Phalanx, so it has these names itself."""
+    """Root's program imports nothing of Phalanx, so it defines these names a second time."""
     assert program.DAEMONS == command_groups.DAEMONS
     assert program.MOST_PROCESSES == command_groups.MOST_PROCESSES
     assert program.GROUPS_FILE == account_shares.GROUPS_FILE
 
 
 def group_files(group: Path, *names: str) -> None:
-    """Make a control group with these files of the kernel."""
+    """Make a control group that has these files of the kernel."""
     group.mkdir(parents=True, exist_ok=True)
     for name in ("cgroup.procs", "cgroup.threads", "cgroup.subtree_control", *names):
         (group / name).write_text("")

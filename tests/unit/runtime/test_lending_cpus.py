@@ -1,4 +1,4 @@
-"""When a task that waits lends its CPUs to others."""
+"""When a task that waits for results lends its CPUs to others."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ME, OTHER = b"node--worker----", b"node--driver----"
 
 
 class Clocked:
-    """A reactor whose clock advances only while somebody waits. An owner answers after
-    `answer_s`.
+    """A reactor whose clock advances only while somebody waits. An owner answers after `answer_s`
+    seconds.
     """
 
     def __init__(self, refs, answer_s):

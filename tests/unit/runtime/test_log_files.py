@@ -1,4 +1,6 @@
-"""Logs of daemons and workers: lines of JSON in at most two files, which are read as one log."""
+"""Logs of daemons and workers. They are lines of JSON in at most two files, which are read as one
+log.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +150,7 @@ def test_a_daemon_without_a_log_speaks_on_its_standard_error(capsys):
 
 
 def test_what_the_interpreter_prints_follows_the_log(tmp_path):
-    """A crash after the log was rotated is recorded in the current file."""
+    """If the log was rotated before a crash, what the interpreter prints is in the current file."""
     path = str(tmp_path / "log")
     code = (
         "import os, sys; from phalanx.runtime.os import daemon_log\n"

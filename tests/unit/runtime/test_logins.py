@@ -1,4 +1,4 @@
-"""The file of logins, and what an address without a port stands for."""
+"""The file of logins, and the login that an address without a port means."""
 
 from __future__ import annotations
 

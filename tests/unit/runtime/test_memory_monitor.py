@@ -1,4 +1,6 @@
-"""Workers that end when memory runs short: the memory that is measured, and the victim."""
+"""Workers that are ended when memory runs short: how memory is measured, and which worker is
+chosen.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,7 @@ class Watched:
         return {pid: self.sizes.get(pid, 0) for pid in pids}
 
     def runs(self, name, **more):
-        """Start a worker of that owner, a second after the last one."""
+        """Start a worker of that owner, a second after the previous worker."""
         self.node.now += 1
         self.node.want(name, **more)
         (lease,) = [x for x in self.machine.leases.values() if x.demand.owner[:1] == name.encode()]

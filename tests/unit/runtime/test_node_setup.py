@@ -47,7 +47,7 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Conf
 def test_a_node_whose_jobs_run_as_their_submitters_has_no_mps(
     configured: Configured, is_declared: bool
 ) -> None:
-    """The daemon runs as the node's user, and serves no other account."""
+    """The daemon runs as the node's user, and cannot serve another account."""
     assert node_setup(configured(is_declared, "")).resources.total()[MPS] == 1
     of_submitters = node_setup(configured(is_declared, "/run/phalanx-launch/socket"))
     assert MPS not in of_submitters.resources.total()

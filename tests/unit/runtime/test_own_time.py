@@ -1,4 +1,6 @@
-"""A process's own time: it advances while the process looks at it, and stops during a pause."""
+"""A process's own time: it advances while the process reads it regularly, and stops while the
+process is stopped.
+"""
 
 from __future__ import annotations
 

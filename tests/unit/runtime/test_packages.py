@@ -1,4 +1,4 @@
-"""Packages as files, at the head and on nodes, and how they are unpacked."""
+"""Files of packages at the head and on nodes, and how they are unpacked."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Leader and followers: every waiting thread is woken, whichever thread reads the sockets, for any
-number of threads.
+"""Threads that wait for messages. One of them, the leader, reads the sockets; the others follow it.
+Every thread must be woken, whichever is the leader, for any number of threads.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ DEADLINE_S = 120
 
 
 class Loop:
-    """A reactor that completes waiter `number` when Fetch(number) arrives, and the other end of its
-    connection.
+    """A reactor that completes waiter `number` when Fetch(number) arrives. It has the other end of
+    its connection, too.
     """
 
     def __init__(self, background=False):
@@ -101,7 +101,7 @@ def test_many_threads_each_get_their_answer(loop, order):
 
 
 def test_a_follower_that_is_done_already_is_forgotten(loop):
-    """Otherwise the finished follower would be woken in place of one that waits."""
+    """If it were not forgotten, the finished follower would be woken in place of one that waits."""
     waiter = Waiter()
     waiter.finish()
     assert loop.reactor._follow(waiter, None)
@@ -109,7 +109,9 @@ def test_a_follower_that_is_done_already_is_forgotten(loop):
 
 
 def test_rounds_of_questions_from_several_threads(loop):
-    """Each thread asks, waits and asks again; the other end answers everything that it reads."""
+    """Each thread asks, waits for the answer and asks again. The other end answers everything that
+    it reads.
+    """
     rounds, count = 200, 4
     loop.waiters = {n: Waiter() for n in range(rounds * count)}
 
@@ -150,7 +152,7 @@ def test_the_background_thread_handles_what_nobody_waits_for():
 
 def test_who_was_not_quick_enough_to_take_over_follows_who_was():
     """The second thread sees that the background thread leads, and wants to take over from it. The
-    first thread is quicker, so the second thread must follow the first thread.
+    first thread is quicker, so the second thread must follow the first one.
     """
     loop = Loop(background=True)
     reactor: Any = loop.reactor
@@ -265,7 +267,7 @@ def test_waiters_count(needed, fail_fast, news, done):
 
 
 def test_no_exception_ends_the_background_thread(capsys):
-    """Neither an exception of a tick nor one of a flush does: messages are still handled
+    """One exception is raised by a tick, and one by a flush. Messages must still be handled
     afterwards.
     """
     defects = ["tick", "flush", "flush"]

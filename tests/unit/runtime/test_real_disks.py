@@ -1,4 +1,6 @@
-"""Large files go to a disk: a directory in memory, or one of another account, is not used."""
+"""Large files are written to a disk. A directory in memory is not used for them, and no directory
+of another account.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""If many commands end at the same time, a fork server reports the start of a command together with
-its end.
+"""If many commands end at the same time, a fork server reports the start and the end of a command
+in one message.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from phalanx.runtime.os.fork_server import TOGETHER_S, ForkServer
 
 
 class Node:
-    """The node of a fork server that runs in this process, on a stopped clock."""
+    """The node of a fork server that runs in this process. The clock stands still."""
 
     def __init__(self, server: ForkServer, sock: socket.socket, directory: Path) -> None:
         self._server = server
@@ -31,13 +31,13 @@ class Node:
         self._link = Connection(sock, decode=decode_body)
 
     def run(self, name: str, *argv: str, exit_file: str = "") -> None:
-        """Order a command."""
+        """Order the fork server to start a command."""
         log = str(self._directory / f"{name}.log")
         here = str(self._directory)
         self._link.send(RunCommand(name.encode(), [*argv], {}, here, log, 0, exit_file=exit_file))
 
     def kill(self, name: str) -> None:
-        """Order the end of a command."""
+        """Order the fork server to end a command."""
         self._link.send(SendSignal(name.encode(), int(signal.SIGKILL)))
 
     def serve(self, is_done: Callable[[], Any]) -> None:
@@ -113,7 +113,7 @@ def test_a_report_waits_no_longer_than_it_must(node: Node, clock: SimpleNamespac
 
 
 def test_a_kept_command_is_reported_at_once(node: Node, tmp_path: Path) -> None:
-    """Its node stores its pid, by which the node's next process finds the command."""
+    """The node stores the command's pid, by which the node's next process finds the command."""
     node.run("first", "true")
     while not any(isinstance(one, Exited) for one in node.news()):
         pass

@@ -1,4 +1,4 @@
-"""Results with consecutive numbers share a message, and all results keep their order."""
+"""Results with consecutive numbers are sent in one message, and all results keep their order."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_no_result_is_lost_between_threads(outbox: Any) -> None:
 
 
 def interrupted(at: int, works: Any, finalizer: Any) -> bool:
-    """Run the finalizer after `at` instructions of the outbox. Returns whether it ran."""
+    """Run the finalizer after `at` bytecode instructions of the outbox. Returns whether it ran."""
     left = at
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:

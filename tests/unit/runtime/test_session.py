@@ -20,7 +20,7 @@ from phalanx.runtime.os import session as sessions
 
 @pytest.fixture
 def root():
-    """Yield a short path, because sockets need one."""
+    """Yield a directory with a short path, because the paths of sockets are limited."""
     with tempfile.TemporaryDirectory(prefix="px-") as folder:
         yield Path(folder) / "r"
 

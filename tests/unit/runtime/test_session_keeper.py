@@ -1,4 +1,4 @@
-"""A session's directories are made again where others remove them."""
+"""A session's directories are made again if others remove them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Signals to a command with containers: podman passes them to the containers, so the node sends
-them to no process below podman's monitor.
+"""Signals to a command that has containers. podman passes the signals on to the containers, so the
+node itself sends them to no process below podman's monitor.
 """
 
 from __future__ import annotations

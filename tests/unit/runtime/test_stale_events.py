@@ -1,5 +1,5 @@
-"""Events of a descriptor that the handler of an earlier event has closed, and whose number has been
-given to another file.
+"""Events of a descriptor that is closed before they are handled. The handler of an earlier event
+has closed it, and its number has been given to another file.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from phalanx.runtime.os.loop import Loop
 
 
 def test_a_loop_tells_no_reader_of_what_another_one_had_to_read() -> None:
-    """Two events arrive together. The first one's handler closes the other descriptor, whose number
-    goes to a file without data.
+    """Two events arrive together. The handler of the first one closes the descriptor of the second,
+    whose number is then given to a file without data.
     """
     pipes = [os.pipe() for _ in range(2)]
     quiet = os.pipe()
@@ -92,7 +92,8 @@ def test_a_reactor_reads_no_connection_for_what_came_to_another() -> None:
 def server(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a fork server in this process, whose node does not read yet.
 
-    It takes no other child of this process for an orphan, because these belong to other tests.
+    Other children of this process belong to other tests, so the fork server does not count them as
+    orphans.
     """
     monkeypatch.setattr(child_keeper, "keep_descendants", lambda: None)
     monkeypatch.setattr(ForkServer, "_end_orphans", lambda self: None)
@@ -108,7 +109,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_fork_server_waits_for_no_child_that_lives(server: Any) -> None:
-    """The fork server was blocked for good, and nothing started or ended on its node any more."""
+    """In an earlier version the fork server was blocked for ever, and nothing started or ended on
+    its node any more.
+    """
     waits = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     child = Child(b"a worker", waits.pid, is_command=False)
     server.adopt(child)

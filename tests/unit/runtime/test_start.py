@@ -1,4 +1,4 @@
-"""The needs of a start: few imports; a node alone makes its head later."""
+"""A quick start: few modules are imported, and a node that is alone starts its head later."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_start_imports_nothing_slow(module, also):
 
 @pytest.fixture
 def node(monkeypatch):
-    """Return a node that is a whole cluster, without its processes."""
+    """Return a node that is a whole cluster, without other processes."""
     with tempfile.TemporaryDirectory(prefix="px-") as folder:
         session = sessions.create(str(Path(folder) / "r"))
         config = NodeConfig(
@@ -79,7 +79,7 @@ def ask(node, request, process=bytes(16)):
 
 
 def register(node):
-    """Register a driver's job as the node tells it to the head."""
+    """Register a driver's job as the node registers it at the head."""
     job = ask(node, NewDriverJob(), node_process_id(node.prefix))
     known = JobKnown(job, secrets.token_bytes(12) + job, [], "", "", b"", False, "", 0)
     node.head.notify(known)

@@ -1,4 +1,6 @@
-"""Whether a process is stopped is read from its state, whoever was told of the stop."""
+"""Whether a process is stopped is read from its state, so it does not matter which process was told
+about the stop.
+"""
 
 from __future__ import annotations
 

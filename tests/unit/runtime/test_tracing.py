@@ -1,4 +1,6 @@
-"""Spans stand beneath the spans that submitted them, and requested settings are checked."""
+"""Spans of tracing: a task's span is a child of the span that submitted the task, and settings are
+checked.
+"""
 
 from __future__ import annotations
 

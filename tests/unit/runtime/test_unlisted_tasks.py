@@ -1,4 +1,6 @@
-"""Tasks that listings leave out, and rows of a constructor that raised."""
+"""Tasks that listings leave out, and the rows of an actor's constructor that raised an
+exception.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from phalanx.runtime.os.job_files import JobDirectories
 
 
 class Loop:
-    """A loop whose descriptors the test reads."""
+    """An event loop whose descriptors the test reads."""
 
     def __init__(self) -> None:
         self.readers: dict[int, Callable[[], None]] = {}
@@ -51,7 +51,7 @@ class Loop:
 
 
 class Launch:
-    """Stands for phalanx-launch: takes what the node sends, and answers as the test says."""
+    """Stands for phalanx-launch: receives what the node sends, and answers as the test says."""
 
     def __init__(self, path: str) -> None:
         self.door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -74,7 +74,7 @@ class Launch:
 
 
 class Node:
-    """The node's side, with a clock of the test's."""
+    """The node's side, with a clock that the test sets."""
 
     def __init__(self, directory: Path) -> None:
         self.now = 0.0

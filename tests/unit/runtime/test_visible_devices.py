@@ -1,4 +1,4 @@
-"""The names of a task's devices inside the task."""
+"""How a task's devices are named inside the task."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from phalanx.runtime.worker.devices import DeviceEnvironment
 
 @pytest.fixture(autouse=True)
 def variables_put_back(monkeypatch):
-    """Restore the variables after the test. Work without devices may change all of them, which
-    later tests must not see.
+    """Restore the environment variables after the test. Work without devices may change all of
+    them, which later tests must not see.
     """
     for name in (*VISIBLE.values(), "HIP_VISIBLE_DEVICES"):
         monkeypatch.setenv(name, "")
@@ -204,8 +204,8 @@ def test_amds_variable_shows_the_same_devices(monkeypatch):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """Return a function that returns the variable's value after work with these devices has
-    begun.
+    """Return a function that begins work with these devices and returns the variable's value
+    there.
     """
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

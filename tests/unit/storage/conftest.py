@@ -1,4 +1,4 @@
-"""Places that hold a store, which the tests open, close and open again."""
+"""Places that hold a store. The tests open a store there, close it and open it again."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from phalanx_benchmarks.redis_server import RedisServer
 
 BY_KEY = {"lineage": 4, "objects": 4}
 FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
-"""A directory in memory with a short path. Memory keeps as much as a disk would, because only
-processes are killed here.
+"""A directory with a short path, in memory if possible. Memory is as safe as a disk here, because
+only processes are killed.
 """
 KINDS = ("memory", "sqlite", "redis", "three sqlite shards", "two redis shards", "key-values")
 DURABLE_KINDS = KINDS[1:-1]
 
 
 class KeyValues:
-    """Stands for Ray's internal store: single values, and create-if-absent."""
+    """Stands for Ray's internal key-value store, with single values and create-if-absent."""
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes] = {}
@@ -54,7 +54,9 @@ class KeyValues:
 
 
 class Place:
-    """Somewhere that outlives the stores opened on it. Closes what a test leaves open."""
+    """Where a store is. It outlives the stores that are opened on it, and closes those that a test
+    leaves open.
+    """
 
     def __init__(self, addresses: Sequence[str], locks: Sequence[Path] = ()) -> None:
         self.addresses = list(addresses)
@@ -99,7 +101,7 @@ def redis_server() -> Iterator[RedisServer]:
 
 @pytest.fixture
 def short_directory() -> Iterator[Path]:
-    """A directory whose path leaves room for a socket's name."""
+    """Yield a directory whose path is so short that a socket's name can follow it."""
     directory = tempfile.mkdtemp(prefix="phx-", dir=FAST)
     yield Path(directory)
     shutil.rmtree(directory)
@@ -138,7 +140,7 @@ def make_place(
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest, make_place: Callable[[str], Place]) -> Place:
-    """A place of the kind that the test is parametrized with."""
+    """Return a place of the kind that the test's parameter names."""
     return make_place(request.param)
 
 

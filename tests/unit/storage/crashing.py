@@ -1,4 +1,4 @@
-"""A process that is killed while it writes to a store."""
+"""A process that writes to a store and is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ ROWS = 20
 
 
 class Writer:
-    """Applies what it is sent, says so, and can be killed in the middle by the kernel's timer."""
+    """A process that applies batches and acknowledges them. The kernel's timer can kill it in the
+    middle of a batch.
+    """
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._connection, theirs = PROCESSES.Pipe()
@@ -36,8 +38,8 @@ class Writer:
         assert self._connection.recv() == "applied"
 
     def apply_and_die(self, batch: Batch, after_s: float) -> bool:
-        """Apply a batch, and let the kernel kill the process so long after it began to write.
-        Returns whether it finished.
+        """Apply a batch, and let the kernel kill the process `after_s` seconds after it began to
+        write. Returns whether the batch was finished before.
         """
         self._connection.send((batch, after_s))
         try:
@@ -82,7 +84,7 @@ def numbered(number: int) -> dict[tuple[str, bytes], bytes | None]:
 
 
 def write_numbered(addresses: list[str], acknowledgements: Connection) -> None:
-    """Apply the batches from 1 on as fast as possible, and print the number of each after it is
+    """Apply the batches from 1 on as fast as possible. Print the number of each batch when it is
     written.
     """
     storage = open_storage(addresses, by_key=BY_KEY)
@@ -94,7 +96,7 @@ def write_numbered(addresses: list[str], acknowledgements: Connection) -> None:
 
 
 def read_number(acknowledgements: Connection) -> int | None:
-    """The next acknowledged number; None after the last."""
+    """Return the next acknowledged number; None after the last one."""
     found = os.read(acknowledgements.fileno(), 8)
     assert len(found) in (0, 8)
     return int.from_bytes(found, "big") if found else None

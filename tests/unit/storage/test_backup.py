@@ -1,4 +1,6 @@
-"""Backups of stores in files: whole while a head writes, and refused where they would do harm."""
+"""Backups of stores in files: they are consistent while a head writes, and refused where they would
+do harm.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The promises that every kind of store must keep, tested on each."""
+"""The guarantees of every kind of store, tested on each kind."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_of_two_heads_that_open_at_once_one_is_refused(place: Place) -> None:
 
 
 class Model(RuleBasedStateMachine):
-    """Compares a store with a dictionary."""
+    """Compares a store with a dictionary after the same random steps."""
 
     make: Callable[[], Place]
 

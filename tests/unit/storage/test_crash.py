@@ -1,4 +1,4 @@
-"""A process killed while it writes: every acknowledged batch is kept, and no batch is kept in
+"""A process is killed while it writes: every acknowledged batch is kept, and no batch is kept in
 part.
 """
 
@@ -72,7 +72,7 @@ def test_a_writer_killed_at_full_speed(place: Place, acknowledged: int) -> None:
 
 
 class Crashing(RuleBasedStateMachine):
-    """A writer that is killed at any moment of a batch, against a dictionary."""
+    """Kills a writer at random moments of batches, and compares the store with a dictionary."""
 
     make: Callable[[], Place]
 

@@ -1,4 +1,4 @@
-"""A primary that dies and a replica that takes over: what two servers had is never lost."""
+"""A primary dies and a replica takes over: batches that two servers had are never lost."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Cluster:
         assert replica.ask("REPLICAOF", "127.0.0.1", str(primary.port)) == b"+OK\r\n"
 
     def fail_over(self) -> None:
-        """Kill the primary. The replica that has more becomes the primary, and the other follows
-        it.
+        """Kill the primary. The replica that has more batches becomes the primary, and the other
+        one follows it.
         """
         self.servers[0].kill()
         first, second = sorted(self.servers[1:], key=_offset, reverse=True)

@@ -1,4 +1,6 @@
-"""The journal: acknowledgements after the write, in order, and a loop that never waits."""
+"""The journal acknowledges changes after they are written, in order, and never makes the head's
+loop wait.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ LONG_S = 120
 
 
 class _Gate:
-    """A store that writes when it is told to, and keeps what it was given."""
+    """A store that writes when the test says so, and records what it was given."""
 
     def __init__(self) -> None:
         self.began = threading.Semaphore(0)
@@ -266,7 +268,7 @@ def test_a_callback_may_record() -> None:
 
 
 class _Full(MemoryShard):
-    """A shard whose disk has room when a test says so, and which counts what it is asked."""
+    """A shard whose disk has free space when a test says so. It counts how often it is asked."""
 
     def __init__(self, disk: MemoryDisk) -> None:
         super().__init__(disk)

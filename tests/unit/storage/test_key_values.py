@@ -1,4 +1,6 @@
-"""The store in a key-value store, beside what all stores promise: images, logs and late writers."""
+"""The store in a key-value store, in addition to what all stores must guarantee: images, logs and
+late writers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A standby decides from another head's batches whether that head still holds the store."""
+"""From another head's batches a standby concludes whether that head still holds the store."""
 
 from __future__ import annotations
 

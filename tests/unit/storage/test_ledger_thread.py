@@ -1,4 +1,6 @@
-"""The history's thread: it answers in the head's loop, and outlives what is wrong with its file."""
+"""The thread of the job history: its answers arrive in the head's loop, and it survives faults of
+its file.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ PATIENCE_S = 120
 
 
 class Loop:
-    """The head's loop: does what the thread hands to it, when the test says so."""
+    """The head's loop. It runs what the thread hands to it when the test says so."""
 
     def __init__(self, path: str) -> None:
         self.given: queue.Queue[Any] = queue.Queue()

@@ -1,4 +1,4 @@
-"""Redis servers that refuse, fill up, go away, hang up, forget, and come back."""
+"""Redis servers that refuse writes, are full, go away, hang, lose data, and come back."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_server_that_went_back_in_time_is_not_written_to(server: RedisServer) 
 
 
 class Cutter:
-    """A proxy for a server that cuts the connection in place of a given answer."""
+    """A proxy before a server. In place of one given answer it cuts the connection."""
 
     def __init__(self, path: str, server: RedisServer) -> None:
         self.cut_after_requests_with: bytes | None = None

@@ -31,7 +31,7 @@ def _write(storage: Storage, first: int, count: int) -> None:
 
 
 def _held(path: Path) -> int:
-    """The number of rows that the next head finds."""
+    """Return the number of rows that the next head finds."""
     storage = open_storage(str(path))
     try:
         return len(list(storage.load("nodes")))

@@ -1,4 +1,6 @@
-"""Several shards behind one face: which rows stand together, and what happens to the order."""
+"""A store of several shards, which looks like one: which rows are in the same shard, and which
+order is kept.
+"""
 
 from __future__ import annotations
 

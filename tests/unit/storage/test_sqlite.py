@@ -1,4 +1,6 @@
-"""The SQLite file: its permissions, its lock, and the errors if it is damaged or full."""
+"""The SQLite file of a store: its permissions, its lock, and the errors if it is damaged or
+full.
+"""
 
 from __future__ import annotations
 
@@ -335,7 +337,9 @@ def test_a_forked_child_that_outlives_its_head_keeps_nobody_out(path: Path) -> N
 
 
 def _fill(path: str, limit_bytes: int, connection: Connection) -> None:
-    """Write until it fails; then say how much was acknowledged, and both errors."""
+    """Write until a write fails. Then send how many batches were acknowledged, and the error of
+    this write and the next one.
+    """
     if limit_bytes:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))

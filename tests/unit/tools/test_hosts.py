@@ -1,4 +1,4 @@
-"""`tools/integrations/run.py`: what it takes for a suite that ran, and how suites begin."""
+"""`tools/integrations/run.py`: when it counts a suite as run, and how it starts suites."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def test_the_name_of_a_folder_stands_for_its_files(
 def test_an_environment_of_ours_that_was_left_half_made_is_made_anew(
     tool: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The Python of such an environment exists before its packages. A mark is written when it is
-    complete.
+    """In an environment that is half made, Python exists but its packages do not. A mark is written
+    when an environment is complete.
     """
     ran: list[list[str]] = []
     monkeypatch.setattr(tool, "VENVS", tmp_path)
@@ -131,7 +131,7 @@ def test_no_host_lies_where_parsl_leaves_tests_out(tool: ModuleType) -> None:
 
 
 def test_suites_begin_with_the_signals_of_a_terminal() -> None:
-    """A shell that starts it in the background has it ignore SIGINT."""
+    """A shell that starts the tool in the background makes it ignore SIGINT."""
     shown = "import signal as s; print(s.getsignal(s.SIGINT) == s.default_int_handler)"
     child = [sys.executable, "-c", shown]
     begin = f"import run, subprocess; run.heed_interrupts(); subprocess.run({child!r})"

@@ -1,4 +1,6 @@
-"""`tools/prose.py`: it finds the forms that it names, and leaves plain sentences alone."""
+"""`tools/prose.py` finds the forms of sentences that it names, and does not report plain
+sentences.
+"""
 
 from __future__ import annotations
 

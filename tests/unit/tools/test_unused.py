@@ -1,4 +1,4 @@
-"""`tools/unused.py` lists what product code does not reach in any way, and nothing else."""
+"""`tools/unused.py` lists names that product code does not use in any way, and nothing else."""
 
 from __future__ import annotations
 

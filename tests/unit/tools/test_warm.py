@@ -1,4 +1,4 @@
-"""Daemons of tests come from the warm parent, and a cold start does not go unnoticed."""
+"""Daemons of tests are forked from the warm parent, and the tests notice if one is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One runtime with two CPUs for each module of tests that asks for `ray`."""
+"""A runtime with two CPUs for each module of tests that uses the fixture `ray`."""
 
 from __future__ import annotations
 

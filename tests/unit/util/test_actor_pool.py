@@ -155,7 +155,9 @@ def test_a_list_of_refs_is_one_result(ray):
 
 
 class Keyed(ActorPool):
-    """A pool derived from ActorPool as Flower's is: results are requested by a name."""
+    """A pool that is derived from ActorPool as Flower's pool is: results are requested by a
+    name.
+    """
 
     def submit_as(self, name, fn, value):
         actor = self._idle_actors.pop()

@@ -1,4 +1,6 @@
-"""The search for the part that cannot be pickled: it names the right part with its path."""
+"""The search for the part of a value that cannot be pickled: it names the right part with its
+path.
+"""
 
 from __future__ import annotations
 

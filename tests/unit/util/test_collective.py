@@ -1,5 +1,6 @@
-"""Groups of collective operations: their members, and refused calls. Results of gloo are asked
-where torch is installed (tools/integrations/suites/torch_collective.py)."""
+"""Groups of collective operations: their members, and calls that are refused. Results of gloo are
+tested in tools/integrations/suites/torch_collective.py, where torch is installed.
+"""
 
 from __future__ import annotations
 

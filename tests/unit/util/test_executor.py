@@ -1,4 +1,4 @@
-"""The executor keeps the promises of concurrent.futures."""
+"""The executor guarantees what concurrent.futures documents."""
 
 from __future__ import annotations
 

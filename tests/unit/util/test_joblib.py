@@ -1,4 +1,4 @@
-"""joblib on Phalanx: results, errors, sharing of large arguments, options."""
+"""joblib on Phalanx: results, errors, large arguments that are shared, and options."""
 
 from __future__ import annotations
 

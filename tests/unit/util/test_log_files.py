@@ -1,4 +1,4 @@
-"""Names of logs as Ray has them, and how a log is read to its end."""
+"""Log files by Ray's names, and how a log is read to its end."""
 
 from __future__ import annotations
 

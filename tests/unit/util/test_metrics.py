@@ -1,5 +1,5 @@
-"""Counters, gauges and histograms of programs: Ray's semantics and errors. The values of drivers,
-tasks and actors are reported.
+"""Counters, gauges and histograms of programs have Ray's semantics and errors. The values of
+drivers, tasks and actors are reported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from phalanx.util.metrics import Counter, Gauge, Histogram
 
 
 def counted(name):
-    """The counts of a metric in this process since the last call."""
+    """Return the counts of a metric in this process since the last call."""
     return {
         sample.labels: sample.value if sample.counts is None else sample.counts
         for one in PROGRAM.drain()

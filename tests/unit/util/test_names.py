@@ -1,5 +1,5 @@
-"""The package's names: all exist, each is imported at its first use, and those that Ray has twice
-are kept apart.
+"""The public names of `util`: all exist, and each is imported when it is first used. A name that is
+both a function and a module, as in Ray, gives the function.
 """
 
 from __future__ import annotations

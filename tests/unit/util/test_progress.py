@@ -1,4 +1,6 @@
-"""The progress display: every ref once, plain lines without a terminal, a bar with one."""
+"""The progress display counts every ref one time. It prints plain lines without a terminal, and a
+bar at a terminal.
+"""
 
 from __future__ import annotations
 

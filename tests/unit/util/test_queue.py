@@ -1,4 +1,4 @@
-"""Queue: order, limits, waiting, batches, sharing with tasks, shutdown."""
+"""Queue: its order, its limits, waiting, batches, use by several tasks, shutdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slots without a runtime: futures that the test completes stand for refs."""
+"""Slots, tested without a runtime: futures that the test completes stand for refs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Ref:
 
 
 class Work:
-    """Starts on slots and remembers which piece is on which."""
+    """Starts pieces of work on slots and remembers which piece is on which slot."""
 
     def __init__(self):
         self.running = {}

@@ -1,4 +1,4 @@
-"""The values that `yield` returns inside a generator of a task."""
+"""The values that a `yield` expression returns inside the generator of a task."""
 
 from __future__ import annotations
 

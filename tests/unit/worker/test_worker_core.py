@@ -1,4 +1,6 @@
-"""A worker whose owner has made a second connection before the end of the first was noticed."""
+"""A worker whose owner makes a second connection before the worker has noticed the end of the first
+one.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ class Connection:
 
 
 class Worker:
-    """The effects of a worker whose tasks run until the test ends them."""
+    """Records the effects of a worker. The worker's tasks run until the test ends them."""
 
     def __init__(self):
         self.interrupted = []
@@ -102,7 +104,9 @@ def test_who_sends_tasks_to_a_process_that_is_about_to_end_hears_so(worker):
 
 
 def test_a_stream_whose_reader_is_gone_waits_for_it_no_longer(worker):
-    """A call of an actor: no interrupt ends it, and all other calls wait behind it."""
+    """The stream belongs to a call of an actor. No interrupt ends such a call, and all other calls
+    would wait for it.
+    """
     first, second = Connection(), Connection()
     before, again = (TaskContext(OWNER, 7, "f", attempt, worker, True) for attempt in (0, 1))
     worker.core.streams.begin(first, 7, before)
@@ -115,7 +119,7 @@ def test_a_stream_whose_reader_is_gone_waits_for_it_no_longer(worker):
 
 
 def test_a_stream_that_begins_when_its_reader_is_gone_waits_for_nobody(worker):
-    """The call was sent, and then waited behind another call while its connection ended."""
+    """The call was sent, and its connection ended while it waited for another call to finish."""
     connection = Connection()
     connection.closed = True
     worker.core.connection_lost(connection)

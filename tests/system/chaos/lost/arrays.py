@@ -1,4 +1,4 @@
-"""Tasks and an actor that give arrays too large for a message."""
+"""Tasks and an actor that return arrays which are too large for a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The tasks that an owner remembers in order to make lost results again, and for how long."""
+"""The tasks that an owner remembers so that they can make lost results again, and for how long it
+remembers them.
+"""
 
 from __future__ import annotations
 

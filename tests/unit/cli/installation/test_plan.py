@@ -1,4 +1,4 @@
-"""The steps of an installation, and their effect on a directory."""
+"""The steps of an installation, and what they change in a directory."""
 
 from __future__ import annotations
 

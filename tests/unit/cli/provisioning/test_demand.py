@@ -1,4 +1,4 @@
-"""How many nodes of a pool let waiting work start."""
+"""How many nodes of a pool are needed so that waiting work can start."""
 
 from __future__ import annotations
 

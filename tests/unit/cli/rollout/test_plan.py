@@ -1,10 +1,10 @@
-"""What `phalanx up` and `phalanx down` do, by what they find.
+"""The steps of `phalanx up` and `phalanx down` for given states of the machines.
 
-A machine is written as its daemons with their software, such as `head:1 node:1`, and then, with
-signs in front: `+2` software that is installed beside, `=T` the token, `~T` the token that
-`phalanx up` wrote, `>2` the software to which the machine's link leads; else the link leads to the
-daemons' software. A daemon `node:1!` runs with other options, `node:` was started by hand, and
-`node@10.9.9.9:1` belongs to another cluster.
+A machine is written as its daemons with their software, such as `head:1 node:1`. Then follow words
+that begin with a sign: `+2` is software that is installed as well, `=T` the token, `~T` the token
+that `phalanx up` wrote, `>2` the software to which the machine's link leads. Without `>` the link
+leads to the daemons' software. A daemon `node:1!` runs with other options, `node:` was started by
+hand, and `node@10.9.9.9:1` belongs to another cluster.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def found(text: str, name: str, of: Cluster) -> Found:
 
 
 def seen(of: Cluster, texts: str) -> dict[str, Found]:
-    """Return the machines of `a, b, c, d`; one that is written as `-` cannot be reached."""
+    """Return the machines that are described by `texts` (for a, b, c and d). A machine that is
+    written as `-` cannot be reached.
+    """
     pairs = zip("abcd", texts.split(","), strict=False)
     return {name: found(text, name, of) for name, text in pairs if text.strip() != "-"}
 

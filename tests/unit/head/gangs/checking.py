@@ -1,4 +1,4 @@
-"""Rules that always hold, checked on the events that the head recorded."""
+"""Invariants about members of gangs, checked on the events that the head recorded."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def of_gangs(rows: Iterable[Row]) -> list[Row]:
 
 
 def merged(known: list[Row], rows: list[Row]) -> list[Row]:
-    """Return the known rows and the new ones after them. Both lists are in order. They overlap
-    unless more events happened in between than the head keeps.
+    """Return the known rows followed by those of `rows` that are new. Both lists are in order. They
+    overlap unless more events happened in between than the head keeps.
     """
     if not known:
         return rows
@@ -27,8 +27,8 @@ def merged(known: list[Row], rows: list[Row]) -> list[Row]:
 
 
 def faults(rows: Iterable[Row]) -> Iterator[str]:
-    """Yield each case of two members with one device or port at the same time, and each gang that
-    begins in part.
+    """Yield each case in which two members have a device or a port at the same time, and each gang
+    that begins with a part of its members.
     """
     devices: dict[tuple[str, str, int], Member] = {}
     holding: dict[Member, list[tuple[str, str, int]]] = {}
@@ -66,7 +66,7 @@ def faults(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def left(rows: Iterable[Row]) -> set[Member]:
-    """Return the members that hold a place after all these events."""
+    """Return the members that still hold a place after all these events."""
     held: set[Member] = set()
     for row in rows:
         if row["event"] == "MembersPlaced":

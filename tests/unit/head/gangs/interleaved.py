@@ -1,7 +1,7 @@
 """A head and two nodes whose messages arrive one by one, in any order that connections allow.
 
-Each connection keeps its order, and each message may be late: what a node said is on its way while
-the head gives further orders, and nothing counts as written before the store has written it.
+Messages of one connection stay in order, but each may be late: the head may give further orders
+while a message of a node is on its way. Nothing counts as written before the store has written it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from phalanx.protocol.membership_messages import Acked, Expelled, Join, Joined
 
 
 class SlowRows(Rows):
-    """A store that writes what was recorded, in order, only when it is told to."""
+    """A store that writes the recorded changes, in order, only when the test says so."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class Interleaved(Runs):
         super().node_dies(prefix)
 
     def _collect(self) -> None:
-        """Put new messages onto the connections."""
+        """Put new messages on their connections."""
         box, self.box = self.box, []
         for prefix, message in box:
             if prefix in self.down:
@@ -139,7 +139,6 @@ class Interleaved(Runs):
     # ---- steps
 
     def write(self) -> None:
-        """Let the store write."""
         self.rows.write()
         self._collect()
 
@@ -173,7 +172,7 @@ class Interleaved(Runs):
         self.begin()
 
     def settle(self, turns: int = 30) -> None:
-        """Deliver all messages."""
+        """Deliver all messages until none is left."""
         for _ in range(turns):
             for prefix in list(NODES.values()):
                 while self.up[prefix]:

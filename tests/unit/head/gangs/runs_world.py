@@ -1,5 +1,5 @@
-"""A head and two nodes with their real machines for members, under which commands end when a test
-says so.
+"""A head and two nodes with their real machines for members. A command ends when the test says
+so.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NAME_OF = {prefix: node_id for node_id, prefix in NODES.items()}
 
 
 class Rows:
-    """A store that writes at once, and never lacks room."""
+    """A store that writes immediately and is never full."""
 
     shortage, is_stalled = "", False
 
@@ -79,7 +79,7 @@ class Rows:
 
 
 class PrefixWorld:
-    """A head, and what its nodes hold, by their prefixes."""
+    """A head, and the members that its nodes hold. Nodes are named by the prefixes of their ids."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(1000.0)
@@ -129,7 +129,7 @@ class PrefixWorld:
         self.report(prefix)
 
     def restart(self) -> None:
-        """End the head. Another one reads what it wrote."""
+        """End the head. Another head reads what the first one wrote."""
         self.box.clear()
         self.begin()
 
@@ -279,7 +279,7 @@ class Node:
 
 
 class Runs(PrefixWorld):
-    """A head and two nodes. No message is delivered before `talk`."""
+    """A head and two nodes. Messages are delivered only by `talk`."""
 
     def __init__(self) -> None:
         self.starts: dict[str, list[tuple[bytes, int]]] = defaultdict(list)
@@ -342,8 +342,8 @@ class Runs(PrefixWorld):
         return self
 
     def restart(self) -> None:
-        """End the head, and lose the orders on their way. Nodes repeat their last news to the next
-        head.
+        """End the head. The orders on their way are lost, and nodes repeat their last news to the
+        next head.
         """
         super().restart()
         for prefix, node in self.nodes.items():
@@ -414,7 +414,7 @@ class Runs(PrefixWorld):
         return ended
 
     def finish(self, name: str = "a", most: int = 3000) -> None:
-        """Let all end well until the array is over."""
+        """Let all commands end well until the array is over."""
         for _ in range(most):
             if self.info(name).finished is not None:
                 return

@@ -1,4 +1,4 @@
-"""Arrays that keep their places while they have short tasks: the head and two nodes together."""
+"""Arrays whose places get one short task after another: the head and two nodes together."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def world() -> Runs:
 
 
 def begun(world: Runs, indices: str = "0-199", **more: Any) -> Runs:
-    """Return the world once an array has a run in each of its two places."""
+    """Return the world when the array has a run in each of its two places."""
     world.submit(indices, **more)
     for _ in range(20):
         world.talk(0.01)

@@ -1,4 +1,4 @@
-"""Arrays at a head: which array tasks are kept as jobs, what remains of the others, and a head that
+"""Arrays at a head: which array tasks are kept as jobs, what is kept of the others, and a head that
 restarts.
 """
 

@@ -1,4 +1,4 @@
-"""Records of attempts: each attempt has one record, at whatever moment the head dies."""
+"""Records of attempts: each attempt has exactly one record, at whatever moment the head dies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ USED = Used(ran_s=7.0, cpu_s=5.0)
 
 
 class Accounted(World):
-    """A head whose ledger outlives it."""
+    """A head whose usage ledger outlives it."""
 
     def __init__(self, **options):
         super().__init__(journal=Journal(is_slow=True), ledger=Ledger(), **options)
@@ -46,7 +46,7 @@ class Accounted(World):
         return list(self.ledger.rows.values())
 
     def left(self):
-        """Rows that the store still keeps for the ledger."""
+        """Return the rows that the store still keeps for the ledger."""
         return list(self.journal.storage.load("attempts"))
 
 
@@ -73,8 +73,9 @@ def test_a_record_says_who_what_and_how():
 @pytest.mark.parametrize("written", range(6))
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_a_head_that_dies_at_any_moment_loses_no_record_and_doubles_none(written, is_kept):
-    """The head dies when this many of the changes after a member's end are written, before or after
-    the ledger has kept what it was handed. The node repeats everything that was not confirmed.
+    """The head dies when it has written `written` of the changes that follow a member's end, before
+    or after the ledger has stored what it was given. The node repeats everything that was not
+    confirmed.
     """
     world = Accounted()
     order = world.begun()

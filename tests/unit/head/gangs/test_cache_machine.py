@@ -1,5 +1,6 @@
-"""The scheduler's cache is updated by events. After any history of gangs, jobs, nodes and queues it
-equals a cache that was read anew, and decides the same; and nodes and head agree in the end.
+"""The scheduler's cache is updated by events. After any sequence of events about gangs, jobs, nodes
+and queues, it equals a cache that was built from the head's state, and leads to the same decisions.
+In the end nodes and head agree.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SMALL = st.integers(0, 3)
 
 
 class LateNode(WorkingNode):
-    """A node whose members may still run when their places are free again."""
+    """A node whose members may still run when the head has already freed their places."""
 
     def answers(self, message):
         is_given_back = isinstance(message, GiveBackBundles)
@@ -58,8 +59,8 @@ class JobWorld(World):
 
 
 def keep_nominations(kept, read):
-    """Copy the nodes that an earlier cycle set aside for tasks, because no state that is read has
-    them.
+    """Copy the nodes that an earlier cycle set aside for tasks. A cache that was built from the
+    head's state does not have them.
     """
     row_of = {uid: row for row, uid in enumerate(read.task_uid)}
     for row, node in kept.nominated.items():

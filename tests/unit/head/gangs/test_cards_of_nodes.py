@@ -24,7 +24,7 @@ Options = dict[str, Any]
 
 
 def record(sizes: list[int], has_mps: bool = True) -> NodeRecord:
-    """Return a node whose cards have these GiB."""
+    """Return a node whose cards have `sizes`, in GiB."""
     largest = max(sizes, default=0) * GIB
     totals: dict[str, float] = {"CPU": 8}
     if sizes:
@@ -98,7 +98,7 @@ def asked(draw: st.DrawFn) -> Options:
 def test_what_no_cards_can_hold_is_refused_and_nothing_else(
     nodes: list[tuple[list[int], bool]], options: Options
 ) -> None:
-    """A gang's member at the head, and a task on its node."""
+    """This holds for a gang's member at the head, and for a task on its node."""
     least = max(options.get("gpu_memory", 0), options.get("gpu_memory_limit", 0))
     count = max(1, options["num_gpus"])
     needs_mps = options.get("gpu_share") == "mps"

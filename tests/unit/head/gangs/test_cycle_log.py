@@ -1,4 +1,4 @@
-"""Cycles as people see them."""
+"""The log of cycles, as people read it."""
 
 from __future__ import annotations
 

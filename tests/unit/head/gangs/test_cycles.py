@@ -1,4 +1,4 @@
-"""Cycles of a head: their orders to nodes, and failures in them."""
+"""Cycles of a head: the orders that they send to nodes, and errors in them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ BAD = gang_id("2")
 
 
 def plant(monkeypatch, seam: str) -> None:
-    """Make all code at this seam fail for gang 2."""
+    """Make the code of one part of the head (`seam`) fail for gang 2."""
 
     def for_bad(of, name, gang_of):
         real = getattr(of, name)

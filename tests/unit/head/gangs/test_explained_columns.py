@@ -1,4 +1,6 @@
-"""An explanation from the columns that cycles keep equals one from a cluster that was read anew."""
+"""`explain` gives the same answer from the columns that cycles keep as from a snapshot that was
+built anew.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from .test_cache_machine import JobWorld
 
 
 class DrawnWorld(JobWorld):
-    """Nodes, queues, and jobs that come, run for a known time or not, end, and rest."""
+    """Nodes and queues, and random jobs that are submitted, run for a known or unknown time, end,
+    and rest.
+    """
 
     def __init__(self, seed):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What `explain` says of cron jobs and flows."""
+"""What `explain` says about cron jobs and flows."""
 
 from __future__ import annotations
 

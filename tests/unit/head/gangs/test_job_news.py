@@ -1,4 +1,4 @@
-"""News of a job's members that cross orders of the head."""
+"""News of a job's members that is on its way while the head sends them an order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The time of jobs at a head: what queues allow, what nodes are told, what a restart changes."""
+"""Times of jobs at a head: the limits of queues, what nodes are told, and what a restart
+changes.
+"""
 
 from __future__ import annotations
 
@@ -271,7 +273,7 @@ def test_a_restart_keeps_what_was_asked_of_time(stored):
 def test_a_job_that_was_changed_just_before_the_head_died_is_where_it_was_put(
     stored, is_half_written
 ):
-    """This also holds if the job's row was written and its gang's row was not."""
+    """This also holds if only the job's row was written, and its gang's row was not."""
     for name in ("one", "other"):
         apply(stored, spec(name, cpus=4.0))
     stored.rounds()
@@ -288,7 +290,7 @@ def test_a_job_that_was_changed_just_before_the_head_died_is_where_it_was_put(
 
 
 def test_a_member_that_was_to_start_again_when_the_time_was_over(world):
-    """The member has just failed. It still holds its place, for an attempt that is over."""
+    """The member has just failed. It still holds its place, although this attempt is over."""
     process = Process(command=("true",), requests=(("CPU", 1.0),))
     again = (Policy(action=st.RESTART_POD, events=(st.POD_FAILED,)),)
     group = TaskGroup(name="a", replicas=2, template=Template(processes=(process,)))

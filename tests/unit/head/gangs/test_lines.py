@@ -1,4 +1,4 @@
-"""Positions in a queue: the place of one gang, and the places of all."""
+"""Positions in a queue, computed for one gang and for all."""
 
 from __future__ import annotations
 

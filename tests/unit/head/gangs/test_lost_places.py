@@ -1,5 +1,5 @@
-"""Members that are lost or end while other members of their gang are still being placed, at the
-head.
+"""Members that are lost or end while other members of their gang are still being placed, as the
+head handles them.
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ def test_a_spare_member_does_not_join_those_that_end_to_start_again():
 
 
 def test_a_member_does_not_begin_when_its_job_needs_more_by_then():
-    """Members that had ended counted for the minimum. Then the job starts them again."""
+    """Members that had ended counted for the job's minimum. Then the job starts them again, and
+    they no longer count.
+    """
     world = World()
     world.add("n1", CPU=3.0)
     process = Process(command=("true",), requests=(("CPU", 1.0),))

@@ -1,4 +1,4 @@
-"""Members of jobs on a node: orders that come twice, or in another order than they were given."""
+"""Members of jobs on a node. Orders arrive twice, or in another order than they were sent."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ UNSTARTED = CommandEnd(code=1, reason="no process could be started", is_unstarte
 
 
 class Node:
-    """The parts of a node that members meet; commands run until the test ends them."""
+    """The parts of a node that deal with members. Commands run until the test ends them."""
 
     def __init__(self, tmp_path):
         self.now = 1.0
@@ -149,7 +149,7 @@ class Node:
         self.members.tick(self.now)
 
     def told(self):
-        """(attempt, exit code) of all news."""
+        """Return (attempt, exit code) of all news."""
         assert all(isinstance(news, MemberNews) for news in self.news)
         return [(news.attempt, news.code) for news in self.news]
 
@@ -232,8 +232,8 @@ def test_nothing_begins_while_the_head_may_have_given_the_node_up(node):
 
 
 def test_what_a_member_does_next_waits_as_well(node):
-    """While the node may not begin work, nothing begins: no member after its rest, no step, and no
-    next command of several.
+    """While the node may not begin work, nothing begins: no member whose rest is over, no step, and
+    not the next one of a member's commands.
     """
     node.start(rest_s=1.0, before=[Command(["true"], {})])
     node.is_sure = False
@@ -362,7 +362,9 @@ def test_a_command_that_uses_too_much_memory_is_killed_and_the_news_say_how_much
 
 
 def test_of_a_log_without_end_the_last_part_is_kept(node, tmp_path, monkeypatch):
-    """The program continues at its own offset in the file, so offsets stay the same."""
+    """The beginning of the file is freed. The program continues to write at its own offset in the
+    file, so offsets stay the same.
+    """
     monkeypatch.setattr(job_files, "LOG_BYTES", 64 << 10)
     node.start()
     log = node.news[-1].log
@@ -535,8 +537,8 @@ FULL = "its node is not well: its directory for jobs, /d, cannot be written to: 
 
 
 def refused(attempt):
-    """Return the report and the news that are expected if a member could not begin through no fault
-    of its own.
+    """Return the report and the news that a node must send when a member could not begin and its
+    job is not to blame.
     """
     return ["report", MemberNews(GROUP, 0, attempt, NOT_STARTED, FULL, is_nodes_fault=True)]
 
@@ -687,7 +689,7 @@ def test_a_member_before_which_a_check_is_bad_waits_for_another_place(node):
 
 @pytest.mark.parametrize("is_made_again", [False, True])
 def test_output_whose_directory_was_removed_is_said_to_be_lost(node, is_made_again):
-    """The keeper of the session makes directories again, and no files."""
+    """The keeper of the session makes removed directories again, but not the files in them."""
     node.start()
     node.members.began(node.processes[0], 1)
     before = [path for path, _, _ in os.walk(node.root)]

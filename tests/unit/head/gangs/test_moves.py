@@ -1,4 +1,6 @@
-"""Jobs that move for others at the head: where they are before and after, and what people see."""
+"""Jobs that the head moves so that others can start: their nodes before and after, and what people
+see.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def scattered(timing=None):
 
 
 def places(world):
-    """The node of each job that holds its place."""
+    """Return the node of each job that holds a place."""
     gangs = world.scheduler.registry.gangs.values()
     return {gang.name: gang.members[0].node for gang in gangs if gang.members[0].state == HELD}
 

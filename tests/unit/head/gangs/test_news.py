@@ -1,4 +1,4 @@
-"""A client that follows a cluster's news has the same rows as the listings."""
+"""A client that follows the changes of a cluster has the same rows as the listings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from phalanx.protocol.requests.queues import ListQueues
 
 
 class Follower:
-    """Keeps the rows that the news contained."""
+    """Keeps the rows that the head's messages contained."""
 
     def __init__(self, world):
         self.world = world
@@ -32,7 +32,7 @@ class Follower:
         self.heard = 0
 
     def hear(self):
-        """Get all news, after the time at which queues are counted again."""
+        """Get all changes. Queues are counted again by then."""
         self.world.now += 1.0
         while True:
             news = present(self.world.ask(GetNews(self.since)))

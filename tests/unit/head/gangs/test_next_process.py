@@ -1,4 +1,6 @@
-"""Members go on at the next process of their node, unless they were given away meanwhile."""
+"""Members continue at the next process of their node, unless their work was given to another node
+meanwhile.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster's numbers over time, as its head kept them."""
+"""Numbers of a cluster over time, as its head recorded them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ASKER: Any = None
 
 
 def means(world: World, after: float = 0.0) -> dict[tuple[str, str], list[float]]:
-    """Return the means of the finest steps, by what was counted and of what."""
+    """Return the means in the finest steps, by (what was counted, of what)."""
     told = world.ask(GetSeries(after))
     return {(one.what, one.of): [mean for _, mean in one.points[0]] for one in told.numbers}
 

@@ -1,4 +1,6 @@
-"""Members whose environments are prepared before they begin: on the node, and at the head."""
+"""Members whose runtime environments are prepared before they begin: on the node, and at the
+head.
+"""
 
 from __future__ import annotations
 

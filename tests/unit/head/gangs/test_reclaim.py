@@ -104,7 +104,7 @@ def test_queues_with_paths_take_back_what_their_steps_weigh():
 
 
 def test_the_order_of_queues_with_paths_is_that_of_their_steps():
-    """There is room for one gang only. It goes to the branch that holds less relative to its
+    """Only one more gang fits. It goes to the branch of the tree that holds less relative to its
     weight.
     """
     world = world_of_paths()
@@ -124,7 +124,9 @@ def promised(world):
 
 
 def test_a_promise_that_others_of_its_queue_have_taken_is_none_any_more():
-    """Otherwise the queue would come before all others for as long as the gang waits."""
+    """If the promise stayed, its queue would come before all others for as long as the gang
+    waits.
+    """
     world = world_of_two_queues()
     world.gang("second", 1, cpus=2, queue="b")
     world.now += 1.0

@@ -1,4 +1,6 @@
-"""Places of gangs on nodes: late, repeated and lost answers, and nodes that die meanwhile."""
+"""The head reserves places of gangs on nodes: answers are late, repeated or lost, and nodes die
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -229,7 +231,7 @@ def test_a_member_that_is_freed_twice_is_freed_once():
 @pytest.mark.parametrize("when", ["asked", "prepared", "held"])
 @pytest.mark.parametrize("how", ["evicted", "ended", "lost", "restarted", "removed"])
 def test_whatever_happens_to_a_member_on_its_way_nodes_and_head_agree_in_the_end(when, how):
-    """Each case is one transition, after which no resources may stay taken."""
+    """Each case is one event before the member runs. After it no resources may stay reserved."""
     world = joined_world()
     world.add("a", CPU=2)
     world.add("b", CPU=2)
@@ -266,8 +268,8 @@ def test_whatever_happens_to_a_member_on_its_way_nodes_and_head_agree_in_the_end
 
 
 def test_what_is_left_of_a_gang_that_lost_a_node_on_the_way_does_not_begin():
-    """The gang used to be recorded as begun with two of three members, and evicted in the same
-    moment.
+    """In an earlier version the gang was recorded as begun with two of three members, and evicted
+    in the same moment.
     """
     world = joined_world()
     for name in ("n0", "n1", "n2"):

@@ -1,5 +1,5 @@
-"""Scheduling rules for a running cluster: which are refused, how they are kept, and what they
-do.
+"""Scheduling rules that are set on a running cluster: which are refused, how they are stored, and
+what they do.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def test_rules_by_which_a_cycle_fails_are_refused(monkeypatch):
 
 
 def test_by_own_rules_places_are_promised_and_a_fill_delays_nobody():
-    """A wide job is promised the time at which all running work has ended. Work that would end
-    later waits, and shorter work fills in before.
+    """A wide job gets a promise for the time at which all running work has ended. Work that would
+    end later than that waits, and shorter work is backfilled.
     """
     world = World()
     world.add("n1", CPU=4.0)

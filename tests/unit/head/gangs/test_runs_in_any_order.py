@@ -1,4 +1,4 @@
-"""Runs of array tasks whose messages arrive in any order: no task begins twice as one attempt."""
+"""Runs of array tasks whose messages arrive in any order: no attempt of a task begins twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ RETRIES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def few_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let few tasks have jobs, so that small arrays have runs."""
+    """Limit the number of array tasks that have jobs, so that the tasks of small arrays have
+    runs.
+    """
     monkeypatch.setattr(arrays, "WINDOW", 4)
 
 
@@ -81,8 +83,8 @@ TROUBLES = ("", "the store writes", "the connection breaks", "the head restarts"
 
 
 def orders_of_messages() -> Iterator[tuple[str, ...]]:
-    """Yield all orders of the events about one place, each also with one disturbance at each
-    position.
+    """Yield all orders of the events about one place. Then yield each of these orders again with
+    one disturbance, at each position.
     """
     plain = sorted({one for one in itertools.permutations(PLACE) if one[0] == "order"})
     for one in plain:
@@ -92,8 +94,8 @@ def orders_of_messages() -> Iterator[tuple[str, ...]]:
 
 
 def new_place(**more: Any) -> tuple[Interleaved, bytes]:
-    """Return a world in which a place without a run is about to get a task and a run behind it, and
-    the prefix of the place's node.
+    """Return a world and the prefix of a node. The node has two orders on their way for a new
+    place: one gives it an array task, the next one a run of further tasks.
     """
     world = Interleaved()
     world.submit(f"0-{COUNT - 1}", **more).talk(0.05)
@@ -118,7 +120,7 @@ def new_place(**more: Any) -> tuple[Interleaved, bytes]:
 
 
 def happens(world: Interleaved, prefix: bytes, what: str, failed: set[str]) -> None:
-    """Let one thing happen about the place of a node."""
+    """Let one event about this node's place happen."""
     if what == "order":
         world.hand_down(prefix)
     elif what == "fail":
@@ -202,7 +204,7 @@ PEOPLE = {"requeue": 1, "cancel": 1, "hold": 1, "drain": 1, "others": 1, "priori
 
 
 class Story:
-    """A drawn history of one array with runs."""
+    """A random sequence of events about one array with runs."""
 
     def __init__(self, seed: int, weights: dict[str, int]) -> None:
         self.rng = random.Random(seed)
@@ -213,7 +215,7 @@ class Story:
         self.came_back: set[str] = set()
 
     def play(self) -> Story:
-        """Submit the array, let things happen, and let all end."""
+        """Submit the array, let random events happen, and let all work end."""
         rng, world = self.rng, self.world
         more = rng.choice(list(RETRIES.values()))
         limit, cpus = rng.choice(["", "", "%1", "%3"]), rng.choice([4.0, 2.0])
@@ -240,14 +242,14 @@ class Story:
         assert len(running) == len(set(running)), sorted(running)
 
     def let_go(self) -> None:
-        """Undo everything that keeps work from beginning."""
+        """Undo everything that keeps work from beginning, such as a held job."""
         for node_id in NODES:
             self.world.do(UndrainNode(node_id))
         if self.world.job().is_held:
             self.world.command("a", "release")
 
     def happens(self, what: str) -> None:
-        """Let one thing happen."""
+        """Let the event of this name happen."""
         rng, world = self.rng, self.world
         index = rng.randrange(COUNT)
         match what:

@@ -1,4 +1,4 @@
-"""Ports that a gang's nodes have in common, and nodes that refused a gang."""
+"""Ports that are free on all nodes of a gang, and nodes that refused a gang."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The difference between the start that people were told and the time at which a gang got its
-places.
+"""The metric for the difference between the start that people were told and the time at which a
+gang got its places.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NAME = "phalanx_start_estimate_error_seconds"
 
 
 def seen(world: World) -> list[tuple[float, float]]:
-    """Return (number of values, their sum) of each sample."""
+    """Return (number of values, their sum) of each sample of the metric."""
     own = world.ask(GetMetrics(MetricsSince())).own
     return [
         (sum(sample.counts or ()), sample.value)

@@ -1,4 +1,6 @@
-"""Steps of jobs at the head: each has a number and one record, at whatever moment the head dies."""
+"""Steps of jobs at the head: each has a number and exactly one record, at whatever moment the head
+dies.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ NODE = "ab"
 
 
 class Stepped(Accounted):
-    """A head with a job of one member that runs."""
+    """A head with a running job of one member, which starts steps."""
 
     def __init__(self):
         super().__init__()
@@ -36,7 +38,7 @@ class Stepped(Accounted):
         return self.ask(BeginStep("job", ["/bin/train", "fast"], tasks, **fields))
 
     def task(self, step):
-        """Return the order to the node for this step."""
+        """Return the order that the node got for this step."""
         self.ask(RunStep("job", "", ["/bin/train", "fast"], step=step))
         order = [m for _, m in self.told if isinstance(m, StartStep)][-1]
         self.hear(NODE, StepStarted(order.token))

@@ -1,4 +1,6 @@
-"""Steps on a node: programs beside those of a member, which end with it and change nothing else."""
+"""Steps on a node: programs that run beside those of a member. They end with the member and do not
+affect it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from phalanx.protocol.bundle_messages import (
 
 
 class NodeWithSteps(Node):
-    """A node whose answers about steps are apart from its news of members."""
+    """A node that keeps its answers about steps separate from its news of members."""
 
     def step(self, attempt=1, token=1, number=-1, task=0):
         order = StartStep(token, GROUP, 0, attempt, Command(["true"], {}), number, task)

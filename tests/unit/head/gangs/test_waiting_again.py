@@ -15,7 +15,9 @@ MEMBERS = TaskGroup(name="a", replicas=2, template=Template(processes=(PROCESS,)
 
 
 def filled():
-    """Return a world in which one job runs, and four wait that were submitted at the same time."""
+    """Return a world in which one job runs and four wait. The four were submitted at the same
+    time.
+    """
     world = stored_world()
     world.add("n1", CPU=2.0)
     world.job(MEMBERS, name="runs")

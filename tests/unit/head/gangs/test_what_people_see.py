@@ -1,4 +1,4 @@
-"""Jobs and nodes as people see them: reasons of waiting, running work, and ages."""
+"""Jobs and nodes as people see them: the reasons why jobs wait, running work, and ages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def settle(world):
 
 @pytest.fixture
 def world():
-    """A node of four CPUs, and a queue that may hold one."""
+    """Return a world with a node of four CPUs, and a queue that may hold one CPU."""
     world = World()
     world.add("n1", CPU=4.0)
     world.ask(CreateQueue("team", QueueFields(capability={"CPU": 1.0})))
@@ -64,7 +64,9 @@ def test_a_queue_at_its_cap_is_named_and_no_node(world):
 
 
 def test_nothing_is_to_be_freed_by_less_than_nothing(world):
-    """One node lacks CPUs and another has them, so the job does not wait for room."""
+    """One node has too few CPUs and another one has enough, so the job does not wait for CPUs of a
+    node.
+    """
     world.add("n2", CPU=0.5)
     world.job(group(), queue="team")
     settle(world)
@@ -230,7 +232,7 @@ def test_a_node_that_is_awaited_shows_nothing_as_used():
 
 
 def test_of_one_member_nothing_is_said_of_gangs_and_roles(world):
-    """To its user a job with one member is not a gang."""
+    """A job with one member is not shown to its user as a gang."""
     world.job(group(), queue="team")
     settle(world)
     world.job(group(), queue="team", name="next")

@@ -1,5 +1,5 @@
-"""Orders to nodes are sent only after the rows behind them are written, and the next head continues
-from these rows.
+"""Orders to nodes are sent only after the rows that they follow from are written, and the next head
+continues from these rows.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def test_a_gang_keeps_its_ports_when_the_head_dies_before_it_is_placed(world):
 
 @pytest.fixture
 def evicted(world):
-    """Return a world whose member was ordered to leave before the head restarted."""
+    """Return a world in which a member was ordered to end before the head restarted."""
     started(world)
     gang = world.gang_of()
     world.evict([0], gang)

@@ -1,16 +1,16 @@
-"""A shell that runs nothing: it keeps the requested effects, and plays events from a script.
+"""A shell that runs nothing: it records the requested effects, and plays events from a script.
 
 Words of a script, each one event; members are named group-index:
     run a-0 / run          that member (or all pending ones) runs
     ok a-0 / ok            that member (or all running ones) ends with exit code 0
     fail a-0[:3]           it ends with exit code 1 (or 3)
     lose a-0               it is evicted
-    gone                   all that are being ended have ended
-    do AbortJob[:a[:0]]    a command
-    at 30                  both clocks stand at 30 seconds
-    jump 3600              the wall-clock time, and nothing else, is later by so much
-    away, back             the connection of the node of all members ends, and stands again
-    hold, release          a person has it wait, and lets it go
+    gone                   all members that are being ended have ended
+    do AbortJob[:a[:0]]    a command to the job
+    at 30                  both clocks are set to 30 seconds
+    jump 3600              only the wall-clock time is set ahead by so much
+    away, back             the node of all members loses its connection, and has it again
+    hold, release          a person holds the job, and releases it
     strand, delete         the gang is stranded; the job is deleted
 """
 
@@ -41,7 +41,7 @@ def job_spec(text: str) -> JobSpec:
 
 
 class Shell:
-    """Keeps the requested effects, and the state that results from them."""
+    """Records the requested effects, and the state that results from them."""
 
     def __init__(self, spec: JobSpec | str) -> None:
         self.table = JobTable(self)
@@ -64,7 +64,7 @@ class Shell:
 
     @property
     def wall(self) -> float:
-        """The wall-clock time."""
+        """Return the wall-clock time."""
         return self.now + self.jumped_s
 
     # ---- effects
@@ -181,7 +181,7 @@ class Shell:
             self.handle(ev.Deleted(job=J))
 
     def story(self) -> str:
-        """The job's states, one after another."""
+        """Return the job's states, one after another."""
         return " ".join(t.new for t in self.job.history)
 
 

@@ -24,7 +24,9 @@ ANNOTATIONS = (("slurm/name", "train"), ("slurm/cpus", ""))
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Jobs that run, wait, are held, begin later, wait for another, are over; an array; a class."""
+    """Return a cluster with an array, and with jobs that run, wait, are held, wait for another job,
+    or are over.
+    """
     cluster = Cluster()
 
     def put(name, **more):

@@ -1,4 +1,6 @@
-"""Jobs that wait for other jobs: every kind, all and any, ends that never come, and a restart."""
+"""Jobs that depend on other jobs: every kind of dependency, `all` and `any`, dependencies that can
+never be met, and a restart.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from phalanx.model.jobs.timing import Moment, Timing
 
 
 class Line(Shell):
-    """Several jobs of one member each, which a script of `job:word` plays."""
+    """Several jobs of one member each. A script of words `job:event` plays their events."""
 
     def __init__(self) -> None:
         super().__init__(spec("j"))
@@ -75,7 +77,7 @@ class Line(Shell):
         return record.members[0]
 
     def state(self, name: str) -> str:
-        """A job's state; `Held` while it waits for others."""
+        """Return a job's state; `Held` while it waits for others."""
         record = self.table.get(f"default/{name}")
         if record is None:
             return "gone"

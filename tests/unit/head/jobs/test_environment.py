@@ -1,4 +1,4 @@
-"""The environment of members, and the parts of a job that scheduling sees."""
+"""The environment variables of members, and the fields of a job that the scheduler sees."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from phalanx.protocol.bundle_messages import ERROR_FILE, FILES
 
 
 def gang(text: str, where: str, ports=(29500,), own=()) -> PlacedGang:
-    """Return a placed gang of that spec. `where` is `a-0@n1 a-1@n2[5+6]`, with the devices 5 and
-    6.
+    """Return a placed gang of the spec `text`. `where` gives the members' nodes, as in `a-0@n1
+    a-1@n2[5+6]`; here a-1 has the devices 5 and 6.
     """
     places = {}
     for part in where.split():

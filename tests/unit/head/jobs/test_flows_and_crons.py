@@ -1,4 +1,4 @@
-"""Flows, cron jobs and queues, by scripts of events and requests."""
+"""Flows, cron jobs and queues, tested by scripts of events and requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ F, C = "default/f", "default/c"
 
 
 class Kept:
-    """Keeps the requested effects as lines."""
+    """Records the requested effects as lines of text."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -335,7 +335,9 @@ def test_what_a_store_kept_is_made_good_once():
 @settings(max_examples=examples(100))
 @given(hs.floats(0, 3e8), hs.floats(0, 1e5), hs.integers(1, 5000))
 def test_the_time_that_follows_is_never_here_already(since, length, every_s):
-    """Otherwise the head would find the same time due without end."""
+    """If the next time were not later than this one, the head would find the same time due again
+    and again.
+    """
     schedule = parse_schedule(f"@every {every_s}s")
     now = since + length
     following = crons.following_time(schedule, "", since, now)

@@ -1,5 +1,5 @@
-"""Jobs that leave their GPUs idle: the rule in the queue, its time windows, and the
-consequences.
+"""Jobs that leave their GPUs idle: the rule of their queue, its time windows, and what happens to
+the jobs.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_a_rule_reads_as_it_is_written(below: float, window_s: int, ends: bool) 
 
 
 class World:
-    """One job with two GPUs, whose use the test sets."""
+    """One job with two GPUs. The test sets how busy they are."""
 
     def __init__(self, rule: IdleRule | None = RULE) -> None:
         self.rule = rule

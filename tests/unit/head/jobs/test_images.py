@@ -19,7 +19,7 @@ IMAGE = Environment(tool="image", named="a:1")
 
 
 def job(*images: str, placement: dict[str, Any] | None = None, **fields: Any) -> JobSpec:
-    """A job with one process for each of these images."""
+    """Return a job with one process for each of these images."""
     processes = tuple(
         Process(command=("train",), env=(("A", "1"),), requests=(("CPU", 0.5),), image=image)
         for image in images
@@ -29,7 +29,9 @@ def job(*images: str, placement: dict[str, Any] | None = None, **fields: Any) ->
 
 
 def world(**tools: str) -> World:
-    """Return a cluster whose nodes have these container tools; "" is none."""
+    """Return a cluster with one node for each of these container tools; "" is a node without
+    one.
+    """
     world = World()
     for name, tool in tools.items():
         world.add(name, labels={TOOL_LABEL: tool} if tool else {}, CPU=4.0)

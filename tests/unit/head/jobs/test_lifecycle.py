@@ -1,4 +1,6 @@
-"""The life cycle of jobs by scripts: every state, every action, policies, retries, dependencies."""
+"""The life cycle of jobs, tested by scripts: every state, every action, policies, retries,
+dependencies.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,7 @@ def test_every_action_in_every_state(state, action):
 @pytest.mark.parametrize("state", SCRIPTS)
 @pytest.mark.parametrize("word", ["run", "ok", "fail a-0", "lose a-0", "gone", "strand", "at 99"])
 def test_no_news_breaks_any_state(state, word):
-    """A finished job also starts nothing and keeps its state."""
+    """If the job is finished, it also starts nothing and keeps its state."""
     shell = Shell(TWO).play(SCRIPTS[state])
     asked = len(shell.asked)
     shell.play(word)
@@ -187,7 +189,7 @@ def test_restarting_a_task_after_an_eviction_does_not_set_itself_off():
     ],
 )
 def test_a_restart_ends_what_it_is_about(command, ended):
-    """Only a restart of the whole job cancels its delayed actions."""
+    """Only a restart of the whole job also cancels its delayed actions."""
     shell = Shell(THREE).play(f"run do {command}")
     assert shell.job.version == int(command == "RestartJob")
     assert shell.ended == ended
@@ -269,7 +271,9 @@ def test_a_task_is_asked_for_when_those_before_it_have_their_minimum():
 
 
 def test_who_waited_for_others_counts_in_the_gang_only_while_they_are_there():
-    """Otherwise the gang could be too large for a queue that could hold each part by itself."""
+    """If they counted always, the gang could be too large for a queue that could hold each part by
+    itself.
+    """
     shell = Shell("tasks: [{name: a, replicas: 2}, {name: b, replicas: 3, dependsOn: {name: [a]}}]")
     assert gang_minimum(shell.job) == 2
     shell.play("run a-0 run a-1")
@@ -374,8 +378,8 @@ def test_history_is_bounded():
 
 @pytest.mark.parametrize("state", SCRIPTS)
 def test_a_job_goes_on_after_a_restart_of_the_store(state):
-    """The stored row of a job is complete at any moment: another table continues in the same
-    way.
+    """At any moment the stored row of a job is complete: a table that is read from the store
+    continues in the same way.
     """
     spec = policies("{event: PodFailed, action: RestartJob, timeout: 10s}")
     first = Shell(spec).play(SCRIPTS[state])

@@ -1,4 +1,4 @@
-"""The head's estimates from jobs that have completed."""
+"""The head's estimates of run times, from jobs that have completed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that hold for a job under any history."""
+"""Invariants of a job under any sequence of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that get another size: what becomes of minimums, and what is refused."""
+"""Jobs that get another size: how their minimums change, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""How long jobs and their members rest that crash in a loop, and that people see until when."""
+"""How long jobs and members that crash repeatedly rest before they start again, and that people see
+until when.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ RULE = "tasks: [{name: a}], requeue: {max: 50, exitCodes: [1]}"
 
 
 def left_s(shell: Shell) -> float:
-    """Return how long the first member or its job still rests; the longer of the two."""
+    """Return how long the first member or its job still rests, whichever is longer."""
     return max(resting.left_s(one, shell.wall) for one in (shell.job, shell.of("a-0")))
 
 
@@ -102,8 +104,8 @@ def test_an_eviction_is_no_crash_and_does_not_end_the_count():
 
 
 def test_what_has_no_place_yet_waits_for_those_that_rest():
-    """A gang's minimum leaves out waiting members, so the others would begin without the resting
-    ones.
+    """A gang's minimum does not count waiting members, so without this rule the others would begin
+    without the resting ones.
     """
     shell = Shell(
         "tasks: [{name: a}, {name: b}], policies: [{event: PodFailed, action: RestartPod}]"

@@ -1,4 +1,6 @@
-"""Finished jobs leave the head by age and number; their variables are removed immediately."""
+"""The head forgets finished jobs when they are old or too many. It removes their environment
+variables immediately.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ def world():
 
 
 def over(world, name):
-    """A job that has ended, with a large environment."""
+    """Make a job that has ended, with large environment variables."""
     process = msgspec.structs.replace(PROCESS, env=(("LARGE", "x" * 10_000),))
     template = Template(processes=(process,), restart="Never")
     world.job(TaskGroup(name="a", replicas=1, template=template), name=name)

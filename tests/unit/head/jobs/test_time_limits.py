@@ -1,4 +1,6 @@
-"""The time of jobs: limits by a clock that never goes back, deadlines, signals, requeues, holds."""
+"""Times of jobs: limits by a clock that never goes back, deadlines, signals, requeues, and
+holding.
+"""
 
 from __future__ import annotations
 
@@ -170,8 +172,8 @@ def test_members_are_warned(fields, script, warned):
 
 
 def restarted(shell: Shell, away_s: float, reports: bool = True) -> Shell:
-    """Return the shell of the next head. Its steady clock is another machine's, and nodes report
-    how long members ran.
+    """Return the shell of the next head. Its steady clock starts from another value, as on another
+    machine, and nodes report how long members ran.
     """
     kept = msgspec.msgpack.decode(msgspec.msgpack.encode(shell.job), type=JobRecord)
     began = {m.name: shell.now for m in shell.job.members}
@@ -190,7 +192,9 @@ RAN_FROM = 10.0
 
 
 def test_a_clock_that_was_set_back_while_there_was_no_head_holds_nobody_back():
-    """The time waited so far is not known then: the job waits for the whole time again."""
+    """The head does not know how long the job has waited, so the job waits for the whole time
+    again.
+    """
     shell = Shell(f"{TWO}, begin: now+100").play("at 50")
     later = restarted(shell, away_s=-5000.0)
     assert later.play("at 104").asked == []
@@ -231,7 +235,7 @@ def test_what_was_written_counts_where_nobody_says_more():
 
 
 def test_a_start_after_a_head_was_away_does_not_count_from_its_news():
-    """A member began while the head was away, which heard of it 30 s later."""
+    """A member began while there was no head. The next head heard of it 30 s later."""
     shell = Shell(f"{TWO}, time: 100s").play("at 10 run a-0")
     shell.now = 40.0
     shell.tell(ev.MemberRan, "a-1", node="n", ran_s=30.0)
@@ -415,7 +419,9 @@ STEP: Any = hs.one_of(
 @settings(max_examples=examples(300))
 @given(hs.lists(STEP, max_size=25), hs.booleans())
 def test_nothing_ends_early_or_late_however_the_time_of_day_jumps(steps, requeues):
-    """A gang is ended at the first look after it ran for its limit, and at no other moment."""
+    """A gang is ended when the head first looks after the gang's limit is over, and at no other
+    moment.
+    """
     rule = ", requeue: {reasons: [timeout, preempted, node], max: 2}" if requeues else ""
     shell = Shell(f"tasks: [{{name: a}}], time: 60s{rule}")
     ran_s, was_running = 0.0, False
@@ -456,7 +462,7 @@ def test_nothing_ends_early_or_late_however_the_time_of_day_jumps(steps, requeue
     ],
 )
 def test_time_in_which_a_job_could_not_start_is_no_age(more, script, since) -> None:
-    """Slurm 22.05.8 was seen to count a job's age (AccrueTime) from the same moments."""
+    """Slurm 22.05.8 counts a job's age (AccrueTime) from the same moments, as was observed."""
     shell = Shell(f"{TWO}, {more}" if more else TWO).play(script)
     row = job_row(shell.job, 0, shell.wall)
     assert row.queued == since

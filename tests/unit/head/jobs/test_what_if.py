@@ -1,4 +1,4 @@
-"""The nodes of a what-if question: people write names, and the snapshot has ids."""
+"""The nodes in a what-if question: people write names, and the snapshot has ids."""
 
 from __future__ import annotations
 

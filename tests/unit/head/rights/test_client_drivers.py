@@ -1,5 +1,5 @@
-"""Clients on other machines and their drivers, at the head: which clients are admitted, and to
-which driver.
+"""Clients on other machines, as the head handles them: which clients are admitted, and to which
+driver.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ def test_nobody_else_is_let_in(cluster: Cluster) -> None:
 
 
 def test_an_operator_changes_jobs_and_is_not_their_client(cluster: Cluster) -> None:
-    """The right to cancel the work of others does not include acting in their name."""
+    """An operator has the right to cancel the work of others, but this does not include acting in
+    their name.
+    """
     cluster.ana.submit("mine")
     cluster.begin_driver("default/mine")
     with pytest.raises(NotAllowedError, match="belongs to ana"):
@@ -109,7 +111,7 @@ def test_an_operator_changes_jobs_and_is_not_their_client(cluster: Cluster) -> N
 
 
 class Signed:
-    """The grants of a cluster whose jobs run as their submitters."""
+    """The grants of a cluster whose jobs run as their submitters. They are signed."""
 
     def grant(
         self, user: str, job: JobId, attempt: int, node: str, devices: Sequence[int]

@@ -40,12 +40,13 @@ administer  cluster    | no      no          no           no        yes    no
 use         work       | own     own         own          yes       yes    own
 use         cluster    | no      yes         yes          yes       yes    yes
 """
-"""For each verb and kind of object, the cases in which each column is allowed:
+"""For each verb and kind of object, the cases in which a person of each column is allowed to use
+the verb:
 
-yes and no: always and never. own: the work is its own. owner: the work is its owner's, or a thing
-without an owner. children: the job itself, or one that it has submitted. listed: the queue's submit
-lists name it. subtree: it administers the queue or one above it, or has the right of the column
-`user`. below: it administers a queue above this one.
+yes and no: always and never. own: the work is the person's own. owner: the work is its owner's, or
+a thing without an owner. children: the job itself, or one that it has submitted. listed: the
+queue's submit lists name the person. subtree: the person administers the queue or one above it, or
+has the right of the column `user`. below: the person administers a queue above this one.
 """
 COLUMNS = ("viewer", "user", "queue-admin", "operator", "admin", "job")
 ROLE_OF = {
@@ -68,7 +69,9 @@ def rows() -> list[tuple[str, str, dict[str, str]]]:
 
 
 def situations(kind: str) -> list[Object]:
-    """Return every combination of the properties that rights depend on."""
+    """Return objects of this kind with every combination of the properties that rights depend
+    on.
+    """
     found = []
     for owner, is_listed, admin, lineage in itertools.product(
         (ME, OTHER, ""), (True, False), ("none", "here", "above"), ((), ("j",), ("k", "j"))

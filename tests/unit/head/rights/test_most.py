@@ -1,4 +1,4 @@
-"""The largest lists, tables and answers that the rights of a head can hold."""
+"""The largest lists, tables and answers about rights that a head can have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every message that a node may send, with a key of its own: each is decided about."""
+"""Every message that a node with its own key may send: for each it is decided whether such a node
+may send it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ KEY = "0" * 16
 
 
 class Keys:
-    """Stands for the head's tokens: one key, of the node m2."""
+    """Stands for the head's tokens. There is one key, which is that of the node m2."""
 
     def node_of(self, token_id: str) -> str | None:
         return "m2" if token_id == KEY else None
@@ -136,7 +138,7 @@ def test_a_prefix_is_its_own_when_it_is_new_or_was_its_own() -> None:
 
 
 DECIDED_BY_CONTENT = {"Join", "ForwardedAsk", "Reported", "ActorLost", "ProcessEnded"}
-"""Messages that may be about other nodes."""
+"""Messages that may be about other nodes. Whether they are allowed depends on their content."""
 OF_PROGRAMS = {"Probe", "Via", "JobKnown", "EnvironmentKnown"}
 """Messages that only a node with the cluster's token may send: they are about drivers, or pass on
 what programs say.

@@ -1,4 +1,4 @@
-"""The benchmark of many people asks about every role and verb."""
+"""The benchmark of many people covers every role and verb."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ PREFIX = b"prefix"
 
 
 class Person:
-    """A person at a socket of the head."""
+    """A person who is connected to a socket of the head."""
 
     origin = "process 7"
 
@@ -150,7 +150,9 @@ def test_every_request_declares_its_verb(request_type: type[Request[Any]]) -> No
 
 
 def test_every_request_to_the_head_is_checked_before_its_handler(head: Head) -> None:
-    """A viewer may only `see`. No request that needs another verb reaches its handler."""
+    """The person is a viewer, who may only `see`. No request that needs another verb reaches its
+    handler.
+    """
     head.roles.put("eve", "viewer")
     eve = Person(head, Principal(UNIX, "eve", "eve"))
     refused: set[str] = set()
@@ -192,7 +194,7 @@ def _handled(handled: list[Any], asker: Any, request: Any) -> None:
 
 
 def _send(head: Head, person: Person, request: Request[Any]) -> None:
-    """Send a request as one of those may send it that its type names."""
+    """Send a request in a role that its type allows."""
     if Role.VISITOR in request.asked_by:
         with contextlib.suppress(NotAllowedError, ValueError, TypeError, PhalanxError):
             person.ask(request)

@@ -1,4 +1,4 @@
-"""Tokens of people and robots, at the head."""
+"""Tokens of people and robots, as the head handles them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ THIRD = hashlib.sha256(b"three").digest()
 
 
 class Place:
-    """A shared head, and the messages to its gateway."""
+    """A shared head, and the messages that it sends to its gateway."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(1_000.0)

@@ -1,4 +1,4 @@
-"""Limits of users in queues, at the head."""
+"""Limits of users in queues, as the head enforces them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from phalanx.protocol.requests.user_limits import ListLimits, SetLimits
 
 
 class Place:
-    """A head on a clock that the test moves."""
+    """A head with a clock that the test sets."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(0.0)

@@ -1,4 +1,5 @@
-"""A language of one line a thing for scheduling cases, and its reading into snapshots.
+"""A language for cases of the scheduler, with one line for each thing, and its translation into
+snapshots.
 
     use ACTION, ACTION(key=value) | PLUGIN, PLUGIN(key=value) | PLUGIN    plugins by tier
     case NAME {more of the snapshot}                     begins a case; `use` before it stays
@@ -15,7 +16,7 @@
     phase gang:Phase ...    domains 2 2 (tasks bound per lowest domain)    hold gang:2 ...
 
 Names of gangs and tasks may have a namespace (`ns/name`). `x3` makes three tasks NAME-0 to NAME-2.
-A line may end in a mapping in braces, which is merged into what it makes.
+A line may end in a mapping in braces, which is merged into the object that the line describes.
 """
 
 from __future__ import annotations
@@ -283,5 +284,5 @@ EXPECTED: dict[str, Any] = {
 
 
 def replay_text(text: str, file: str = "", cycles: int = 1) -> list[Outcome]:
-    """Decide every snapshot of a text. Raises BatchFileError."""
+    """Decide on every snapshot in a text. Raises BatchFileError."""
     return [replay(s, cycles, lent()) for s in read_snapshots(text, known_plugins(), file)]

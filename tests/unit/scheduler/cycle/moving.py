@@ -1,4 +1,4 @@
-"""Drawn histories of a cluster whose rules move running work, and what must hold in each cycle."""
+"""Random events on a cluster whose rules move running work, and checks of each cycle."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ class History:
         )
 
     def _chosen(self, task: TaskSpec, node: str) -> Taken:
-        """Return the cards that a node chooses for a task, given the cards of the tasks that it
-        has.
+        """Return the cards that a node chooses for a task. The node knows the cards of the tasks
+        that run on it.
         """
         (count,) = (int(dict(n.capacity)[GPU]) for n in self.snapshot.nodes if n.name == node)
         left = dict.fromkeys(range(count), SCALE)
@@ -189,7 +189,9 @@ class History:
                     assert evicted[t.uid].move_to == plan.homes[t.uid]
 
     def _check_homes(self, plan: Plan, tasks: Mapping[str, TaskSpec]) -> None:
-        """Check that a task keeps its home until it has left its node, and then gets it."""
+        """Check that the node to which a task is to move (its home) stays the same until the task
+        has left its old node, and that the task then gets it.
+        """
         for uid, node in self._homes.items():
             if uid not in tasks:
                 continue

@@ -1,4 +1,6 @@
-"""Every argument that a plugin or action declares is refused when wrong, and decides some case."""
+"""For every argument that a plugin or action declares, wrong values are refused, and some case has
+another result without it.
+"""
 
 from __future__ import annotations
 
@@ -62,14 +64,14 @@ def owners(config: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def matching(name: str, given: dict[str, Any]) -> list[str]:
-    """Return the given keys that a declared name matches, without those that are declared
-    themselves.
+    """Return the given keys that match a declared name. A name that ends with `*` matches all keys
+    that begin with the part before the `*`.
     """
     return [k for k in given if k == name or (name.endswith("*") and k.startswith(name[:-1]))]
 
 
 def without(given: Any, path: Path) -> bool:
-    """Take the argument at the path out; False if it is not there."""
+    """Remove the argument at this path. Returns False if it is not there."""
     if path[0] == "[]":
         gone = [without(item, path[1:]) for item in given]
         return any(gone)
@@ -84,7 +86,7 @@ def without(given: Any, path: Path) -> bool:
 
 @cache
 def proven() -> frozenset[tuple[str, Path]]:
-    """Return the arguments without which some case of the tables has another result."""
+    """Return the arguments that matter: some case of the tables has another result without them."""
     out = set()
     for param in CASES:
         case: Any = param.values[0]
@@ -214,7 +216,9 @@ def test_at_most_one_way_of_sharing_devices() -> None:
 
 
 def test_an_empty_label_of_racks_is_the_usual_one() -> None:
-    """Like other values out of range, an empty label ends no cycle."""
+    """An empty label counts as not given. As with other values out of range, no cycle ends because
+    of it.
+    """
     text = (
         "use allocate | selector(rack_label={}), gang | predicates\ncase c\nnode n 1c 1G\nqueue q\n"
     )

@@ -1,4 +1,6 @@
-"""The benchmark runs on a clock that counts its readings, and places the work that it generates."""
+"""The benchmark of cycles runs on a clock that counts how often it is read, and places the work
+that it generates.
+"""
 
 from __future__ import annotations
 

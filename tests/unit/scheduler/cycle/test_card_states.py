@@ -1,4 +1,4 @@
-"""The states of cards answer as cards that are counted one by one."""
+"""The states of cards give the same answers as counting each card separately."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ ASKED = st.one_of(
 def test_states_follow_what_a_node_does(
     sizes: list[int], steps: list[dict[str, object] | int]
 ) -> None:
-    """A step is a request, or the number of a request that gives its cards back."""
+    """A step is a request for cards, or the number of an earlier request whose cards are given
+    back.
+    """
     memory = tuple(gib * GIB for gib in sizes)
     amounts = {"GPU": len(sizes), "gpu_memory": max(memory), "gpu_mps": 1}
     node = NodeResources(amounts, cards=Cards(memory=memory))

@@ -1,4 +1,6 @@
-"""The search for places finds an owner's cells as long as it asks for no more than its promise."""
+"""The search for places finds cells for an owner as long as the owner asks for no more than it was
+promised.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Cells are promised, bound and split so that every promise holds, however owners spread work."""
+"""Cells are promised, bound and split so that every promise can be met, however owners spread their
+work.
+"""
 
 from __future__ import annotations
 
@@ -155,8 +157,8 @@ def promised(draw: st.DrawFn) -> tuple[list[Place], dict[str, Promise]]:
 
 
 def bind_one_more(some: Cells, owner: str, level: int, nodes: int) -> bool:
-    """Take a cell that is not bound yet, on the first node where that is allowed. Returns whether
-    there was one.
+    """Bind one more cell to this owner, on the first node where that is allowed. Returns whether
+    there was such a node.
     """
     before = some.bound(owner)
     units = SIZES[level] * CARD if level < NODE else CARD

@@ -1,4 +1,4 @@
-"""A plan's words about the nodes that podgroups got."""
+"""The sentences of a plan about how the nodes of podgroups were chosen."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ tiers:
 
 
 def decided(ranks: str, groups: int, members: int = 1) -> Plan:
-    """Return the plan for nodes n0 to n9, which have room for ten tasks each."""
+    """Return the plan for nodes n0 to n9, on each of which ten tasks fit."""
     shape = Shape(request=(("cpu", 1.0),))
     return run_cycle(
         Snapshot(

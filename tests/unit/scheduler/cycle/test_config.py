@@ -1,4 +1,4 @@
-"""Volcano's configuration: both published defaults, and a broken file that changes nothing."""
+"""Volcano's configuration: both published defaults are read, and a broken file changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Work moves for other work as planned: immediately, rarely, and in kept columns."""
+"""Work moves so that other work can start: as planned, immediately, rarely, and in columns that are
+kept from cycle to cycle.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,9 @@ def test_plans_of_moves_come_true(first: int) -> None:
 
 @pytest.mark.parametrize("seed", [10056, 10373])
 def test_parts_of_cards_are_promised_where_cards_have_room(seed: int) -> None:
-    """In the first history unequal parts were promised on one node, and the smaller one took the
-    card that the larger one needed. In the second one the cycle did not know the cards of running
-    tasks. Each step checks that homes are kept.
+    """Each step checks that tasks keep their homes. With the first seed, an earlier version
+    promised unequal parts of cards on one node, and the smaller part took the card that the larger
+    one needed. With the second seed, the cycle did not know the cards of running tasks.
     """
     history = History(seed)
     for _ in range(STEPS):

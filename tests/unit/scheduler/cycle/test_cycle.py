@@ -1,4 +1,6 @@
-"""Retries, homes of moved tasks, quirks that can be left out, and the pure functions of plugins."""
+"""Retries, homes of moved tasks, Volcano's quirks, which can be turned off, and the pure functions
+of plugins.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a task or a gang waits, as codes and as sentences."""
+"""The reasons why a task or a gang waits, as codes and as sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A server that filters and ranks; one that fails costs a call and a warning, never the cycle."""
+"""A plugin that asks a server to filter and to score nodes. A server that fails costs a call and a
+warning, never the cycle.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,9 @@ def test_without_a_connection_it_warns() -> None:
 
 
 def table(verb: str, use: str = "allocate") -> str:
-    """Return a table with a waiting task and a running one, and a server for one hook only."""
+    """Return a table with a waiting task, a running one, and a server that is asked for one hook
+    only.
+    """
     return f"""
 use {use} | priority, extender(extender.urlPrefix=http://x/; extender.{verb}Verb=v) | predicates
 case c

@@ -1,4 +1,4 @@
-"""Gangs that ask for memory of GPUs, or for shares: cycles count each card."""
+"""Gangs that ask for memory of GPUs, or for parts of GPUs: cycles count each card separately."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def decided(
     running: Sequence[tuple[str, Options]] = (),
     on_cards: Sequence[int] = (),
 ) -> Plan:
-    """Return a plan. Nodes n0, n1, … have (cards, GiB of each); gangs g0, g1, … have (members,
-    options). `on_cards`: the card of each running task.
+    """Return a plan. `nodes`: (cards, GiB of each card) of n0, n1, ... `gangs`: (members, options)
+    of g0, g1, ... `on_cards`: the card of each running task.
     """
 
     def shape(options: Options) -> Shape:
@@ -184,7 +184,7 @@ ASKED = st.one_of(
 def test_what_a_cycle_places_the_nodes_can_hold(
     nodes: list[tuple[int, int]], gangs: list[tuple[int, Options]]
 ) -> None:
-    """Each node takes whole cards first, then the rest in the order of the plan."""
+    """Each node gives whole cards first, then the rest in the order of the plan."""
     placed = binds(decided(nodes, gangs))
     for i, (count, gib) in enumerate(nodes):
         node = NodeResources({"GPU": count, "gpu_memory": gib * GIB, "gpu_mps": 1})
@@ -215,7 +215,9 @@ def test_equal_tasks_at_once_get_the_places_that_they_get_one_by_one(
 
 
 def test_halves_are_where_their_cards_are() -> None:
-    """Without known cards, the cycle assumes that two halves share one card."""
+    """If the cards of two running halves are not known, the cycle assumes that they share one
+    card.
+    """
     halves: list[tuple[str, Options]] = [("n0", {"num_gpus": 0.5})] * 2
     whole: list[tuple[int, Options]] = [(1, {"num_gpus": 1})]
     assert binds(decided([(2, 80)], whole, halves, [0, 1])) == {}

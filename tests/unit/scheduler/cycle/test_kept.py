@@ -1,4 +1,6 @@
-"""A kept cluster always equals one that is read anew from the same state."""
+"""A cluster that is kept from cycle to cycle always equals one that is built anew from the same
+state.
+"""
 
 from __future__ import annotations
 
@@ -114,8 +116,8 @@ BOOKS = ("idle", "future", "used", "releasing", "promised", "asked", "weighed", 
 
 
 def assert_same(kept: KeptCluster, read: Cluster) -> None:
-    """Compare column by column. Rows are matched by name, because later ones are at other
-    positions.
+    """Compare two clusters column by column. Rows are matched by name, because rows that were added
+    later are at other positions.
     """
     assert kept.node_names == read.node_names
     assert kept.nodes == read.nodes
@@ -163,7 +165,7 @@ SMALL = st.integers(0, 2)
 
 
 class Kept(RuleBasedStateMachine):
-    """Report events to the kept columns, record them separately, and compare both."""
+    """Reports events to the kept columns, records them separately, and compares both."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -185,7 +187,7 @@ class Kept(RuleBasedStateMachine):
         )
 
     def stand(self, uids: list[str], status: int, node: str = "") -> None:
-        """Set the status of tasks of one podgroup, in the columns and in the record."""
+        """Set the status and node of tasks of one podgroup, in the columns and in the record."""
         if not uids:
             return
         group = uids[0].rpartition("-")[0]
@@ -215,7 +217,7 @@ class Kept(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def decided(self, data: Any) -> None:
-        """Run a cycle, and carry out a part of its plan."""
+        """Run a cycle, and carry out some of its decisions."""
         plan = run_cycle(Snapshot(config=CONFIG), cluster=self.kept)
         again = run_cycle(self.truth())
         assert plan.binds == again.binds
@@ -249,7 +251,7 @@ class Kept(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def ended(self, data: Any) -> None:
-        """Remove some tasks. A podgroup without tasks is removed, too."""
+        """Remove some tasks. A podgroup that has no tasks left is also removed."""
         for group in sorted(self.groups):
             uids = self.pick(data, self.of(group))
             self.kept.stand(group, [Standing(uid, j.SUCCEEDED) for uid in uids])
@@ -262,7 +264,7 @@ class Kept(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def rests(self, data: Any) -> None:
-        """Let a podgroup rest for a while, and take part again."""
+        """Let a podgroup rest for a while, and then wait again."""
         for group in sorted(self.groups):
             uids = self.of(group)
             if data.draw(st.booleans()) and not any(self.tasks[uid].node for uid in uids):

@@ -1,4 +1,4 @@
-"""The documentation's example of a plugin of one's own, loaded by an entry point."""
+"""The documentation's example of a user's plugin, loaded by an entry point."""
 
 from __future__ import annotations
 

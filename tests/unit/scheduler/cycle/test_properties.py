@@ -1,4 +1,6 @@
-"""Rules that hold for every cluster: no node over its room, gangs whole, quotas kept."""
+"""Invariants of plans for every cluster: no node gets more than it has, gangs are placed as a
+whole, and quotas are kept.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ QUOTA = st.sampled_from(["proportion", "capacity"])
 
 
 def config(quota: str, *actions: str) -> Configuration:
-    """Return a configuration in which, as in Volcano's chart, drf takes no part in preemption.
-    Otherwise jobs of equal priority could preempt each other by their shares.
+    """Return a configuration in which drf takes no part in preemption, as in Volcano's Helm chart.
+    With drf, jobs of equal priority could preempt each other by their shares.
     """
     second = ("predicates", quota, "nodeorder", "binpack")
     drf = PluginOption(name="drf", enabled=frozenset({"jobOrder"}))
@@ -192,9 +194,9 @@ def test_no_queue_passes_its_capability(parts: dict[str, Any], quota: str) -> No
 @settings(max_examples=examples(150))
 @given(parts=clusters())
 def test_reclaim_leaves_every_queue_what_it_deserves(parts: dict[str, Any]) -> None:
-    """A queue falls below it by at most the last victim, in some resource that the queue deserves.
-    The quota is in the tier whose plugins name victims, because the first tier that names any
-    decides.
+    """A queue falls below what it deserves by at most the last victim, in some resource that the
+    queue deserves. The quota is in the tier whose plugins name victims, because the first tier that
+    names victims decides.
     """
     rules = config("capacity", "reclaim")
     first = (*rules.tiers[0], PluginOption(name="capacity"))
@@ -224,8 +226,8 @@ def test_reclaim_leaves_every_queue_what_it_deserves(parts: dict[str, Any]) -> N
 @settings(max_examples=examples(150))
 @given(parts=clusters(), quota=QUOTA)
 def test_only_strictly_less_important_work_is_preempted(parts: dict[str, Any], quota: str) -> None:
-    """Volcano's quirk is turned off. With it, if no two plugins agree on victims, the next plugin
-    alone names them, whatever their importance.
+    """A quirk of Volcano is turned off here. With it, if no two plugins agree on victims, the
+    victims of the next plugin are used alone, whatever their importance.
     """
     rules = msgspec.structs.replace(config(quota, "preempt"), compat="none")
     snapshot = Snapshot(config=rules, **parts)
@@ -275,7 +277,7 @@ ORDERS = st.sampled_from(
 def test_the_plan_is_the_same_where_nobody_asks_why(
     parts: dict[str, Any], quota: str, actions: tuple[str, ...]
 ) -> None:
-    """A gang that cannot get ready is then passed over without a try."""
+    """If no reasons are asked for, a gang that cannot get ready is skipped without a try."""
     snapshot = Snapshot(config=config(quota, *actions), **parts)
     told = run_cycle(snapshot)
     assert run_cycle(snapshot, explains=False) == msgspec.structs.replace(
@@ -315,7 +317,9 @@ def test_rollback_is_identity(parts: dict[str, Any], moves: list[tuple[int, int]
 
 @pytest.mark.parametrize("seed", range(8))
 def test_many_at_once_are_placed_as_one_by_one(seed: int) -> None:
-    """A gang of equal tasks is placed in one step; of tasks that differ by a note, one by one."""
+    """A gang of equal tasks is placed in one step. The same tasks with different annotations are
+    placed one by one.
+    """
     rng = np.random.default_rng(seed)
     nodes = tuple(
         NodeSpec(

@@ -1,4 +1,4 @@
-"""Shares by weight do not depend on which job came first."""
+"""The amounts that queues deserve by weight do not depend on which job came first."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Opened:
         self.cluster = cluster
 
     def add(self, hook: str, plugin: str, fn: Any) -> None:
-        """Do nothing, because nobody uses the hook."""
+        """Do nothing, because the test uses no hooks."""
 
 
 def deserved(names: list[str]) -> list[list[float]]:
-    """Return the share of each queue. Each queue has one job with this name, and jobs are ordered
-    by name.
+    """Return what each queue deserves. Each queue has one job with the given name, and jobs are
+    ordered by name.
     """
     queues = [QueueSpec(name=f"q{i}", weight=1 + i % 4) for i in range(len(WANTED))]
     snapshot = Snapshot(

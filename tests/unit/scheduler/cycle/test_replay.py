@@ -1,4 +1,4 @@
-"""The command: outputs, exit codes, and errors that name the line."""
+"""The command `phalanx plan` of files: outputs, exit codes, and errors that name the line."""
 
 from __future__ import annotations
 
@@ -183,7 +183,9 @@ WILD = [None, -1, 0, 1.5, "x", "", [], {}, True, [1], {"a": 1}, 10**30, ["a"], f
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_wrong_value_anywhere_is_refused_or_lived_with(seed: int) -> None:
-    """The command raises only BatchFileError, whatever value stands in place of another."""
+    """One value of a snapshot is replaced by a random one. The command may raise no error except
+    BatchFileError.
+    """
     rng = random.Random(seed)
     drawn: Any = rng.choice(CASES).values[0]
     case: dict[str, Any] = copy.deepcopy(drawn)

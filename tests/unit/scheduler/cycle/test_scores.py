@@ -1,4 +1,4 @@
-"""Every scorer gives what its formula says. The numbers in `scores.txt` are computed by hand."""
+"""Every scorer returns what its formula says. The numbers in `scores.txt` are computed by hand."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def opened(snapshot: Snapshot) -> Session:
 
 
 def scores_of(session: Session, task: str, domain: str) -> dict[str, float]:
-    """Return the sum of all scorers for a task on every node before anything is placed. `domain`:
-    where the rest of its gang is.
+    """Return the sum of all scorers' values for a task, on every node, before anything is placed.
+    `domain`: the network domain of the rest of its gang.
     """
     cluster = session.cluster
     ask = session.placer.ask(cluster.task_uid.index(task), domain)
@@ -40,7 +40,7 @@ def scores_of(session: Session, task: str, domain: str) -> dict[str, float]:
 
 
 def domain_scores_of(session: Session, gang: str, names: list[str]) -> dict[str, float]:
-    """Return the scores of the network domains for the whole gang."""
+    """Return the scores of these network domains for the whole gang."""
     part = session.cluster.jobs[session.cluster.job_index[f"default/{gang}"]].default_subjob
     found: dict[str, float] = {}
     for order in session.hooks.all("hypernode_order"):

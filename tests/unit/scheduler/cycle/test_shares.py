@@ -33,8 +33,8 @@ def test_a_clock_that_is_set_back_forgets_and_adds_nothing() -> None:
 
 
 def test_what_runs_adds_the_integral() -> None:
-    """The use of rate 1 over one half-life H is H / ln 2 * (1 - 1/2); without end it is H / ln
-    2.
+    """Work that uses resources at rate 1 over one half-life H adds H / ln 2 * (1 - 1/2) to the use.
+    If it ran for ever, it would add H / ln 2.
     """
     assert accrued(1.0, 10.0, 10.0) == pytest.approx(10 / math.log(2) / 2)
     assert accrued(1.0, 1e9, 10.0) == pytest.approx(10 / math.log(2))
@@ -76,8 +76,9 @@ def account(name: str, shares: float, *members: Member) -> Member:
 
 
 def test_all_of_a_better_account_come_before_all_of_a_worse_one() -> None:
-    """physics: 0.5 / 0.6 = 0.83, biology: 0.5 / 0.4 = 1.25. erin, who used nothing, takes a rank;
-    so does carol, though no work of hers waits."""
+    """The levels are 0.5 / 0.6 = 0.83 for physics and 0.5 / 0.4 = 1.25 for biology. erin, who used
+    nothing, has a rank. carol has one, too, although no work of hers waits.
+    """
     physics = account("physics", 1, Member("alice", 1, 60), Member("erin", 1, 0))
     biology = account("biology", 1, Member("bob", 1, 30), Member("carol", 1, 10))
     assert ranks(physics, biology) == {"carol": 4, "bob": 3, "erin": 2, "alice": 1}
@@ -95,7 +96,9 @@ def test_a_user_equal_to_an_account_gets_its_best_rank() -> None:
 
 
 def test_equal_accounts_are_ranked_as_one() -> None:
-    """Both have used 10 of equal shares. Within: a 0.5/0.2, b 0.5/0.8, c 0.5/0.4, d 0.5/0.6."""
+    """Both accounts have equal shares and have used 10, so their users are ranked as if in one
+    account: a 0.5/0.2, b 0.5/0.8, c 0.5/0.4, d 0.5/0.6.
+    """
     one = account("one", 1, Member("a", 1, 2), Member("b", 1, 8))
     two = account("two", 1, Member("c", 1, 4), Member("d", 1, 6))
     assert ranks(one, two) == {"a": 4, "c": 3, "d": 2, "b": 1}
@@ -115,7 +118,9 @@ def test_accounts_without_users_take_no_rank() -> None:
 @settings(max_examples=examples(200))
 @given(USES, st.integers(1, 9))
 def test_more_shares_never_give_a_worse_place(rows: list[tuple[int, int]], more: int) -> None:
-    """The place is the number of those before: for the rank itself falls when a tie ends."""
+    """A user's place is counted by the users before that user. The rank itself cannot be compared,
+    because it falls when a tie ends.
+    """
 
     def before(given: list[tuple[int, int]]) -> int:
         found = ranks(*(Member(str(i), s, u) for i, (s, u) in enumerate(given)))

@@ -1,4 +1,6 @@
-"""A few lines of a file may name huge amounts: a cycle over them needs little."""
+"""A few lines of a file may describe huge amounts. A cycle over them needs little time and
+memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every case of the tables decides as written, whatever the order in which things are listed."""
+"""Every case of the tables gives the decisions that the table says, in whatever order its objects
+are listed.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The rules on the documentation page are accepted, missing cells cause warnings, and each queue
-gets its cells.
+"""Virtual clusters: the rules on the documentation page are accepted, missing cells cause warnings,
+and each queue gets its cells.
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ def end(snapshot: Snapshot, which: int) -> Snapshot:
 
 
 def cycle(one: World, snapshot: Snapshot) -> Snapshot:
-    """Run a cycle. In the next cycle, as in a head, the podgroups for which this one evicts come
-    first. Check that other queues evict no guaranteed work.
+    """Run a cycle, and return the next snapshot. In it the podgroups for which this cycle evicts
+    come first, as at a head. Check that other queues evict no guaranteed work.
     """
     plan = run_cycle(snapshot, shells=lent())
     groups = {g.uid: g for g in snapshot.podgroups}
@@ -172,7 +172,9 @@ def cycle(one: World, snapshot: Snapshot) -> Snapshot:
 
 
 def waiting_after(one: World, history: Sequence[Submitted], wholes: Sequence[Gang]) -> set[str]:
-    """Return the queues whose gangs wait although each asks only for the cells of its queue."""
+    """Return the queues whose gangs still wait, although each gang asks only for cells of its
+    queue.
+    """
     now = empty(one.rules)
     for i, (queue, members, gpus, priority, ends) in enumerate(history):
         now = submit(one.rules, now, f"g{i}", (queue, members, gpus, priority))

@@ -1,4 +1,4 @@
-"""A cycle ends with a plan or a BatchFileError, for any configuration or snapshot."""
+"""A cycle ends with a plan or a BatchFileError, for any random configuration or snapshot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VALUES: list[Any] = [
 
 
 def arguments_for(accepted: Accepted) -> st.SearchStrategy[dict[str, Any]]:
-    """Draw some of the declared arguments, with sensible or odd values of the right kind."""
+    """Draw some of the declared arguments, with sensible or odd values of the right type."""
     members: dict[str, st.SearchStrategy[Any]] = {}
     for name, kind in accepted.items():
         key = name.replace("*", "cpu")
@@ -191,7 +191,7 @@ def snapshots(draw: st.DrawFn) -> dict[str, Any]:
 
 
 TOGETHER = ("at most one of", "levels: ", "cells: ")
-"""Words of faults that only a combination of valid arguments can have."""
+"""Texts in faults that are not in a single argument, but in the combination of several."""
 BRIEF = (Phase.explicit, Phase.reuse, Phase.generate)
 """The phases without shrinking, which takes minutes for a case of this size. The seed reproduces
 the case.

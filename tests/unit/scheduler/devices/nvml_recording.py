@@ -1,8 +1,8 @@
-"""Answers of a real driver, written down, and a driver that answers the same.
+"""Records the answers of a real NVML driver, and plays them back as a driver.
 
     python -m tests.unit.scheduler.devices.nvml_recording > answers.json
 
-A recording is JSON: `answers` lists under each call, `NAME(ARGUMENTS)`, what it gave, one for each
+A recording is JSON. Under each call, `NAME(ARGUMENTS)`, `answers` lists what the call returned each
 time it was made; `{"raises": 3}` is an NVMLError of that value. Devices are numbers.
 """
 
@@ -73,7 +73,7 @@ def _address(value: Any) -> int | None:
 
 
 def call_text(name: str, args: list[Any]) -> str:
-    """Return a call as recordings write it."""
+    """Return a call as a text, as in recordings."""
     return f"{name}({', '.join(map(_argument, args))})"
 
 

@@ -1,4 +1,4 @@
-"""GPUs that are shared by memory or by share: one account for each card, and one mode."""
+"""GPUs that are shared by memory or by parts: each card has one account, and one mode at a time."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ OPTIONS = st.one_of(
 def test_no_card_is_over_committed_under_any_history(
     sizes: list[int], history: list[tuple[dict[str, object], int]]
 ) -> None:
-    """The history is checked against separate accounts: bytes, shares as fractions, and the mode of
+    """The events are checked against separate accounts: bytes, parts as fractions, and the mode of
     each sharer.
     """
     node = node_of(len(sizes), max(sizes))
@@ -218,7 +218,9 @@ def state(name: str, left: tuple[int, ...], gib: int = 80, modes: tuple[str, ...
 
 
 class _AnyLowest(LowestIndex):
-    """Makes the same choice as without a chooser, but through the code for choosers."""
+    """Chooses the same devices as are chosen without a chooser, but through the code for
+    choosers.
+    """
 
 
 ASKS = st.one_of(

@@ -1,4 +1,6 @@
-"""Checks as real programs: their output is kept, and none of their processes remain."""
+"""Health checks as real programs: their output is kept, and none of their processes are left
+over.
+"""
 
 from __future__ import annotations
 

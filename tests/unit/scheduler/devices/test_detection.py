@@ -1,4 +1,4 @@
-"""The devices of a machine, seen through a driver and a file system made up for the test."""
+"""The detection of a machine's devices, with a made-up driver and file system."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from phalanx.runtime.os.node_amounts import node_amounts
 
 
 class FakeDriver:
-    """A driver with `links[i]`: what each NVLink of device i leads to, a number or "switch"."""
+    """A driver whose device i has NVLinks to the devices in `links[i]`: numbers, or "switch"."""
 
     class NVMLError(Exception):
         pass
@@ -47,8 +47,8 @@ class FakeDriver:
         return at
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> int:
-        """Return the handle of a part. Each GPU is split into parts MIG-GPU-PART; their handles are
-        above all numbers of GPUs.
+        """Return the handle of a part of a GPU, which has the UUID MIG-GPU-PART. Handles of parts
+        are larger than the numbers of all GPUs.
         """
         at, _, part = uuid.removeprefix("MIG-").partition("-")
         if not uuid.startswith("MIG-") or int(at) >= len(self._links):
@@ -156,7 +156,7 @@ def test_a_part_listed_twice(tmp_path: Path) -> None:
 
 
 def test_a_node_that_is_shown_parts_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such a node used to have no GPU without `num_gpus`."""
+    """In an earlier version such a node had no GPU unless `num_gpus` was given."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-0-0,MIG-0-1")
     monkeypatch.setattr(importlib, "import_module", lambda name: FakeDriver([[]]))
     amounts = node_amounts(num_cpus=1)

@@ -1,7 +1,8 @@
-"""Behaviour of every reader of devices: NVML through a driver made up for the test, and a file.
+"""Behaviour that every reader of devices must have: that of NVML, with a made-up driver, and that
+of a file.
 
-The values are ones that a driver may give; `test_recorded_drivers.py` has what real ones gave, and
-`tests/gpu` asks a real one.
+The values are ones that a driver may give. `test_recorded_drivers.py` has values that real drivers
+gave, and `tests/gpu` uses a real driver.
 """
 
 from __future__ import annotations
@@ -113,7 +114,9 @@ class NvmlMachine:
 
     nvmlMemory_v2 = 0x2000028
     reserved = 3
-    """The bytes of each device that the driver keeps. Before version 510 they count as used."""
+    """The bytes of each device that the driver reserves for itself. Drivers before version 510
+    count them as used.
+    """
     is_old = False
 
     def nvmlDeviceGetMemoryInfo(self, at: int, version: int | None = None) -> SimpleNamespace:

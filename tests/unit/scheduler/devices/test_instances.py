@@ -277,7 +277,7 @@ REQUESTS = st.fixed_dictionaries(
 
 
 class NodeLife(RuleBasedStateMachine):
-    """Takers come and go while totals change: nothing is ever handed out twice."""
+    """Checks that nothing is ever given out twice, while work comes and goes and totals change."""
 
     @initialize(name=st.sampled_from(["k80x8", "dgx1v", None]))
     def start(self, name: str | None) -> None:
@@ -370,7 +370,7 @@ def test_a_fraction_never_straddles_devices(left: list[int], demand: int) -> Non
 
 
 class OnlyEights:
-    """A chooser that knows eight devices."""
+    """A chooser that works only for nodes with eight devices."""
 
     def pick(self, free: Sequence[int], count: int) -> tuple[int, ...]:
         assert all(number < 8 for number in free)

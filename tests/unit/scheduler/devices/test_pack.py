@@ -1,4 +1,6 @@
-"""The exact rule, compared with tables and with a full search over its own score."""
+"""The exact rule for choosing devices, compared with tables and with a full search that uses the
+rule's own score.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +138,7 @@ def test_more_devices_than_are_tabulated_still_pick_a_tight_set() -> None:
 
 
 def full_search(wiring: Topology, free: Devices, count: int, required: Devices) -> Devices:
-    """Apply the rule as it is written, over all subsets, without tables."""
+    """Choose devices by the rule as it is written: over all subsets, without tables."""
 
     def worth(i: int, j: int) -> int:
         weight = wiring.weights[i][j]

@@ -86,7 +86,7 @@ def test_drivers_that_are_made_up_have_what_a_real_one_has(made_up: type) -> Non
 
 @pytest.mark.parametrize("moment", SAID)
 def test_a_made_up_driver_gives_what_a_real_one_gave(moment: str) -> None:
-    """The made-up driver gives the same kinds of answers to the same calls."""
+    """For the same calls the made-up driver gives answers of the same types as the real one."""
     machine = NvmlMachine()
     (sample,) = NvmlReader(driver(moment), visible="0").read()
     for at in range(2):

@@ -18,8 +18,10 @@ def run_on(
     lasts_s: Mapping[str, float],
     on_end: Callable[[PodGroupSpec, float], None] = lambda group, run_time_s: None,
 ) -> dict[str, float]:
-    """Return when each podgroup started; `lasts_s` has how long each really runs. Cycles run at the
-    beginning and whenever something ends, until nothing runs.
+    """Run cycles until nothing runs any more; return when each podgroup started.
+
+    `lasts_s`: how long each podgroup really runs. Cycles run at the beginning and whenever
+    something ends.
     """
     started = {g.uid: g.started for g in snapshot.podgroups if g.started is not None}
     out: dict[str, float] = {}

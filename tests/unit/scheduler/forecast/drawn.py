@@ -1,6 +1,4 @@
-"""Clusters and work drawn from a seed, and their simulation with a planner whose plans are
-recorded.
-"""
+"""Random clusters and work, and their simulation with a planner whose plans are recorded."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ def keeping(text: str = KEEPING) -> Configuration:
 
 
 class Listened:
-    """A planner that keeps all its plans, one for each cycle."""
+    """A planner that records all its plans, one for each cycle."""
 
     def __init__(self, planner: Planner | None = None) -> None:
         self.planner = planner or Planner()
@@ -58,7 +56,7 @@ class Listened:
 
 
 def machines(draw: random.Random) -> list[NodeSpec]:
-    """Draw one to eight machines. Some have devices, and some more than others."""
+    """Draw one to eight machines. Some have devices, and some have more devices than others."""
     return [
         machine(f"n{i}", cpu=draw.choice((8, 16, 64)), gpus=draw.choice((0, 4, 8, 8)))
         for i in range(draw.randint(1, 8))
@@ -66,7 +64,7 @@ def machines(draw: random.Random) -> list[NodeSpec]:
 
 
 def fits(job: Job, nodes: list[NodeSpec]) -> bool:
-    """Whether the job fits on the empty cluster."""
+    """Whether a job fits on the empty cluster."""
     left = [dict(node.capacity) for node in nodes]
     for part in job.parts:
         ask = dict(part.shape.request)
@@ -80,7 +78,7 @@ def fits(job: Job, nodes: list[NodeSpec]) -> bool:
 
 
 def jobs(draw: random.Random, nodes: list[NodeSpec], queues: list[QueueSpec]) -> list[Job]:
-    """Draw up to 32 gangs, so that all are promised places. None asks for more than the cluster
+    """Draw up to 32 gangs, few enough that all get promises. None asks for more than the cluster
     has.
     """
     arrives = draw.choice((0, 0, 200))

@@ -1,5 +1,5 @@
-"""The two times that are given for a start include the real start as often as promised, in any
-order of work.
+"""The forecast gives two times for a start. The real start must be between them as often as
+promised, in whatever order work comes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CLUSTERS = 40
 
 
 class Greedy:
-    """Promises of cycles that keep none."""
+    """Promises of cycles that do not keep any promise."""
 
     held_back: Mapping[str, float | None] = {}
     places: Mapping[str, Mapping[int, Vector]] = {}
@@ -45,8 +45,8 @@ class Greedy:
 
 
 class Listening:
-    """Knows past runs and no limits, and records the first times that it gives for each waiting
-    gang.
+    """A planner that knows past runs but no limits. It records the first times that it gives for
+    each waiting gang.
     """
 
     def __init__(self, learnt: LearntRunTimes) -> None:
@@ -64,7 +64,7 @@ class Listening:
 
 
 def told_and_started(seed: int, record: TrackRecord) -> list[tuple[float, float, float]]:
-    """Return (earliest, latest, start) of the gangs that had to wait in a drawn cluster without
+    """Return (earliest, latest, start) of the gangs that had to wait, in a random cluster without
     limits.
     """
     draw = random.Random(seed)

@@ -14,8 +14,8 @@ from phalanx.scheduler.cycle.specs import Snapshot
 
 
 def elastic_no_more(snapshot: Snapshot, config: str = KEEPING) -> Snapshot:
-    """Return the snapshot with whole gangs only. Each has a limit, and the running ones start
-    now.
+    """Return the snapshot with gangs that start only as a whole. Each has a limit, and the running
+    ones start now.
     """
     sizes: dict[str, int] = {}
     for task in snapshot.tasks:

@@ -1,4 +1,6 @@
-"""A planner that keeps what it has foreseen decides like one that searches all places anew."""
+"""A planner that remembers the places it has foreseen decides as one that searches all places
+anew.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def rows(planner: Planner) -> list[PromiseRow]:
 
 
 class Compared:
-    """A planner. Before each cycle another one is made of its promises, as after a restart."""
+    """A planner that is compared with a second one. The second one is made anew of its promises
+    before each cycle, as after a restart.
+    """
 
     def __init__(self) -> None:
         self.planner = Planner()
@@ -60,7 +64,9 @@ def said(promises: CyclePromises) -> dict[str, dict[int, list[int]]]:
 
 @pytest.fixture
 def covered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Return the list of the answers of `Foreseen.covers`: whether a cycle needed no search."""
+    """Return a list to which each answer of `Foreseen.covers` is added: whether a cycle needed no
+    search.
+    """
     answers: list[bool] = []
     ask = Foreseen.covers
 

@@ -1,4 +1,4 @@
-"""Work that moves for other work delays no start that a plan has promised."""
+"""Work that is moved so that other work can start delays no start that a plan has promised."""
 
 from __future__ import annotations
 

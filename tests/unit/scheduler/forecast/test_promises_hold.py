@@ -1,4 +1,6 @@
-"""With production cycles, no work starts later than any plan has said, if run times are right."""
+"""With the cycles of production, no work starts later than any plan has said, if run times are
+right.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ QUICK, ALL, EACH = 20, 200, 5
 
 
 def held(first: int) -> None:
-    """Simulate some clusters, from this seed on, and check the promises."""
+    """Simulate some clusters, with seeds from `first` on, and check the promises."""
     said = 0
     for seed in range(first, first + EACH):
         listened = Listened()

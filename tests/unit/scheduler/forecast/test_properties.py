@@ -1,4 +1,4 @@
-"""Rules that hold for every plan, with any running and waiting jobs."""
+"""Invariants of every plan, with any running and waiting jobs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def planned(snapshot: Snapshot) -> TimePlan:
 
 
 def spans(plan: TimePlan) -> list[tuple[float, float, Place]]:
-    """Return (begin, end, place) of all that runs or is planned; the end is never if it is unknown.
+    """Return (begin, end, place) of all work that runs or is planned. If the end is unknown, it is
+    infinite.
 
-    Work that has exceeded its run time holds its place for a moment longer.
+    Work that has exceeded its run time is assumed to hold its place for a moment longer.
     """
     out = []
     for one in plan.running:

@@ -1,4 +1,6 @@
-"""Reservations and licenses, kept by cycles and by plans over drawn clusters and days."""
+"""Reservations and licenses are respected by cycles and by plans, on random clusters and over
+simulated days.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,8 @@ def config(text: str = PLAIN) -> Configuration:
 
 
 def drawn_reservations(draw: random.Random, nodes: list[NodeSpec]) -> list[ReservationSpec]:
-    """Draw up to four reservations. No two keep the same thing at the same time: each has its own
-    nodes, or a part of one.
+    """Draw up to four reservations. No two reserve the same thing at the same time: each has its
+    own nodes, or a part of one node.
     """
     names = [node.name for node in nodes]
     draw.shuffle(names)
@@ -87,7 +89,9 @@ def drawn_reservations(draw: random.Random, nodes: list[NodeSpec]) -> list[Reser
 
 
 def day(seed: int, text: str) -> tuple[Result, list[Job], list[NodeSpec], KeptApart]:
-    """Simulate a day of strangers and guests with exact limits; return its result and its parts."""
+    """Simulate a day with exact limits, on which strangers and guests (users of the reservations)
+    submit work; return its result and its inputs.
+    """
     draw = random.Random(seed)
     nodes, qs = machines(draw), queues(draw)
     found = drawn_reservations(draw, nodes)
@@ -168,7 +172,9 @@ def with_reservations(seed: int, text: str = PLAIN) -> Snapshot:
 
 
 def intruders(snapshot: Snapshot, binds: dict[str, str]) -> list[str]:
-    """Return the jobs started now that will run where the reservations leave no room."""
+    """Return the jobs of `binds` that start now and will still run when and where a reservation
+    leaves nothing free.
+    """
     groups = {group.uid: group for group in snapshot.podgroups}
     nodes = {node.name: dict(node.capacity) for node in snapshot.nodes}
     kept = {one.name: one for one in snapshot.reservations}
@@ -413,8 +419,8 @@ def test_parts_of_jobs_are_simulated_with_reservations() -> None:
 
 
 def crowded(snapshot: Snapshot, begun: set[str]) -> list[str]:
-    """Return the active reservations of which strangers who have `begun` since then hold
-    something.
+    """Return the active reservations of which strangers hold some resources. Only the podgroups in
+    `begun` count as strangers.
     """
     groups = {group.uid: group for group in snapshot.podgroups}
     nodes = {node.name: dict(node.capacity) for node in snapshot.nodes}
@@ -473,7 +479,7 @@ def test_a_beginning_finds_nobody_there_whose_limit_is_exact(seed: int) -> None:
 
 
 def ended(group: PodGroupSpec, snapshot: Snapshot) -> float:
-    """Return when running work ends: by its limit, or when its reservation ends."""
+    """Return when running work ends: when its limit is over, or when its reservation ends."""
     assert group.started is not None
     ends = [math.inf if group.run_time_s is None else group.started + group.run_time_s]
     for one in snapshot.reservations:
@@ -483,7 +489,7 @@ def ended(group: PodGroupSpec, snapshot: Snapshot) -> float:
 
 
 def test_on_a_node_of_which_nothing_is_reserved_room_may_be_made() -> None:
-    """Another node's reservation does not forbid preemption on this node."""
+    """A reservation of another node does not forbid preemption on this node."""
     whole_gangs = PLAIN.replace("- name: gang\n", "- name: gang\n    enablePreemptable: false\n")
     preempts = config(whole_gangs.replace('"allocate"', '"allocate, preempt"'))
     shape = Shape(request=(("cpu", 1.0), (GPU, 8.0)))

@@ -1,4 +1,4 @@
-"""Estimates of run times of future jobs from past runs."""
+"""Estimates of how long jobs will run, from past runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of cases: this repository's, and those in the directory that PHALANX_CASES names."""
+"""Runs tables of cases: this repository's, and those in the directory that PHALANX_CASES names."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def read(document: dict[str, Any], kind: type[T]) -> T:
-    """Return the document as values. Raises ValidationError for a part that does not belong
-    there.
+    """Return the document as values of this type. Raises ValidationError for a part that the type
+    does not have.
     """
     return msgspec.convert(document, kind)
 
@@ -98,7 +98,7 @@ def test_every_area_has_a_row_of_ours() -> None:
 # ---- a wrong expectation is found ---------------------------------------------------------------
 
 GIVEN = ("nodes", "node", "before", "request", "options", "add", "tried", "reserve", "free", "id")
-"""Keys that are inputs, not expectations; in a set, `left` is an input, too."""
+"""Keys that are inputs and not expectations. In a set, `left` is also an input."""
 
 
 def expectations(value: Any, path: tuple[Any, ...] = (), inside: bool = False) -> Iterator[Any]:
@@ -137,7 +137,9 @@ def other_than(value: Any) -> Any:
 
 
 def spoilt(document: dict[str, Any], section: str) -> Iterator[Any]:
-    """Yield the document with one row in which one expectation has another value."""
+    """Yield the document again and again. Each time one expectation of one row has a wrong
+    value.
+    """
     for row in document[section]:
         for path, value in expectations(row):
             changed = copy.deepcopy(row)

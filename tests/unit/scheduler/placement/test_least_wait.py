@@ -1,4 +1,6 @@
-"""The choice by estimated waiting time, made by several nodes without knowledge of each other."""
+"""The choice of a node by estimated waiting time. Several nodes choose without knowing of each
+other's choices.
+"""
 
 from __future__ import annotations
 

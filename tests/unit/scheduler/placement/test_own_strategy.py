@@ -1,4 +1,6 @@
-"""The strategy in docs/explanation/placement.md works as it stands there, by an entry point."""
+"""The strategy in docs/explanation/placement.md works exactly as it is printed there, loaded by an
+entry point.
+"""
 
 from __future__ import annotations
 

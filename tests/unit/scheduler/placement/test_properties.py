@@ -1,5 +1,5 @@
-"""Rules that hold for any cluster: order has no effect, more nodes never hurt, and caches are
-right.
+"""Invariants of placement for any cluster: order has no effect, more nodes never make a result
+worse, and caches are right.
 """
 
 from __future__ import annotations
@@ -189,7 +189,9 @@ def test_taking_what_is_placed_never_over_allocates(
 
 
 def fits(node: NodeState, request: Request) -> bool:
-    """Whether the request could start: devices one by one, everything else by sums."""
+    """Whether the request could start: each device must have enough, and of everything else the
+    sums.
+    """
     gpus = request.resources.get("GPU", 0)
     left = node.units_left("GPU")
     whole = left.count(SCALE) * SCALE

@@ -1,4 +1,4 @@
-"""Short memory, waiting times, averages and seeded numbers."""
+"""Which worker ends when memory is short, waiting times, averages and seeded numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The selector: its chain of filters, packing, ports, and what it does as a strategy."""
+"""The selector: its chain of filters, packing and ports, and its use as a strategy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TYPE = GPU_TYPE_LABEL
 
 
 def chosen(nodes: str, wanted: str = "1GPU", labels: str = "", **given: Any) -> Selection:
-    """The nodes that the chain leaves of `"a 2GPU; b 1/2GPU"`."""
+    """Return the nodes that the chain of filters leaves, of nodes such as `"a 2GPU; b 1/2GPU"`."""
     settings = SelectorSettings(**{k: given.pop(k) for k in list(given) if k in SETTINGS})
     terms = Asking(**{k: given.pop(k) for k in list(given) if k in ("tried", "beside")})
     view = cluster(nodes.replace(";", "\n"))
@@ -40,7 +40,7 @@ SETTINGS = SelectorSettings.__struct_fields__
 
 
 def names(found: Selection, nodes: str) -> str:
-    """The candidates in packing order."""
+    """Return the names of the candidates in packing order."""
     view = cluster(nodes.replace(";", "\n"))
     return " ".join(view.nodes.states[row].id for row in found.rows)
 

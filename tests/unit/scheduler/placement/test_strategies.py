@@ -168,7 +168,9 @@ def test_flags_that_contradict_the_affinity() -> None:
 
 
 def test_labels_that_are_wished_for_come_before_those_that_must_hold() -> None:
-    """NodeLabelSchedulingStrategy first asks with the soft conditions, then without them."""
+    """NodeLabelSchedulingStrategy first looks for a node that also meets the soft conditions, then
+    for one that meets only the hard ones.
+    """
     hard = LabelSelector((condition("zone", "In", ["x"]),))
     both = hard & LabelSelector((condition("disk", "Exists"),))
     labels = WithFallbacks(fallbacks=[hard], strategy=BEST_ONE)

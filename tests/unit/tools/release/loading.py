@@ -11,7 +11,6 @@ ROOT = Path(__file__).parents[4]
 
 
 def load(name: str) -> ModuleType:
-    """The module of this name in tools/release."""
     known = f"release_{name}"
     spec = importlib.util.spec_from_file_location(known, ROOT / "tools" / "release" / f"{name}.py")
     assert spec is not None and spec.loader is not None

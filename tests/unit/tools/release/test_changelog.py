@@ -1,4 +1,4 @@
-"""Folding the fragments of the change log."""
+"""Joining the fragments in changelog.d into the change log."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .loading import ROOT
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Return the command's module, whose package has the pages as they are packed."""
+    """Return the module of the command. Its package contains the pages as they are distributed."""
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "package"))
     module = importlib.import_module("phalanx_docs.command")
     project = tomllib.loads((ROOT / "docs" / "pyproject.toml").read_text())

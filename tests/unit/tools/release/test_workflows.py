@@ -1,4 +1,6 @@
-"""The workflows: pinned actions, few rights, and the versions of Python that the package names."""
+"""The workflows of CI: pinned actions, few rights, and the versions of Python that the package
+names.
+"""
 
 from __future__ import annotations
 

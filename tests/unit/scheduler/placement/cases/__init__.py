@@ -1,1 +1,1 @@
-"""Tables of cases: one strict schema, and a runner for each kind of table."""
+"""Tables of cases about placement: a strict schema, and a runner for each kind of table."""

@@ -1,6 +1,7 @@
-"""The runners of the tables of nodes, bundles and amounts: each asks the product's own functions.
+"""The runners of the tables about nodes, bundles and amounts. Each calls the product's own
+functions.
 
-`answer` returns the product's answer in the words of the row. It is right if it equals
+`answer` returns the product's answer in the terms of the row. It is right if it equals
 `row.expect`.
 """
 
@@ -47,7 +48,7 @@ NOT_OURS: dict[type, str] = {
     s.OldIdsRow: "devices are taken as they are wired, shares by best fit, as Ray does today",
     s.OldSoftRow: "what may be missing is said by labels, fallbacks and soft affinity",
 }
-"""Rows about rules and internals of Ray of 2020 that the product does not have, with the reasons;
+"""Rows about rules and internals of Ray of 2020 that the product does not have, with the reasons.
 docs/explanation/placement.md says what replaces them.
 """
 
@@ -59,12 +60,12 @@ ON_PURPOSE = {
 
 @singledispatch
 def answer(row: s.Row) -> Any:
-    """The product's answer to a row."""
+    """Return the product's answer to a row."""
     raise NotImplementedError(type(row))
 
 
 class Cluster:
-    """The nodes of one row; their order in the file is the order of their ids."""
+    """The nodes of one row. Their ids are ordered as the nodes are in the file."""
 
     def __init__(self, nodes: s.Nodes) -> None:
         width = len(str(len(nodes)))
@@ -81,7 +82,7 @@ class Cluster:
         return node_id.partition(":")[2]
 
     def asking(self, options: s.Options) -> Asking:
-        """The terms of a row's options."""
+        """Return the terms that a row's options describe."""
         return Asking(
             local=self.id_of(LOCAL),
             preferred=self.id_of(options.preferred),
@@ -92,12 +93,12 @@ class Cluster:
     def pick(
         self, strategy: Strategy, request: Request, asking: Asking, seed: int = 0
     ) -> Placed | Rejection:
-        """Return one choice of a node."""
+        """Choose a node one time."""
         return strategy.pick(self.view, request, asking, Seeded(seed))
 
     def said(self, outcome: Placed | Rejection, expected: object = None) -> str:
-        """Return the chosen node's name, or the reason why there is none; in the row's word if the
-        row leaves the reason open.
+        """Return the chosen node's name, or the reason why there is none. If the row accepts any
+        reason, return the row's word.
         """
         if isinstance(outcome, Placed):
             return self.name_of(outcome.node)
@@ -106,7 +107,7 @@ class Cluster:
     def drawn(
         self, strategy: Strategy, request: Request, asking: Asking, expect: Any, draws: int = DRAWS
     ) -> Any:
-        """Return the outcomes of many draws, in the form of the row's expectation."""
+        """Choose nodes `draws` times; return the outcomes in the form of the row's expectation."""
         told = {
             self.said(self.pick(strategy, request, asking, seed), expect) for seed in range(draws)
         }
@@ -135,7 +136,9 @@ def amounts(given: s.Amounts) -> ResourceSet:
 
 
 def _request(given: s.Amounts, labels: dict[str, str] | None = None) -> Request:
-    """Return a request as Ray compares it: by sums, not device by device."""
+    """Return a request as Ray compares it with a node: by the sums of amounts, not device by
+    device.
+    """
     return Request(resources=amounts(given), selector=parse_selector(labels), exact_devices=False)
 
 
@@ -362,7 +365,7 @@ def _(row: s.InstancesRow) -> Any:
 
 
 def _instances(allocation: Allocation, names: s.Lists) -> s.Lists:
-    """The amounts taken of each instance of each requested resource."""
+    """Return how much is taken from each instance of each requested resource."""
     found: s.Lists = {}
     for name, units in allocation.resources.items():
         devices = dict(allocation.instances.get(name, ()))
@@ -475,8 +478,8 @@ def _(row: s.BlockedRow) -> Any:
 
 @answer.register
 def _(row: s.DispatchRow) -> Any:
-    """The whole queue waits before any resources become free. Another holder has what is left, and
-    returns it one by one.
+    """All requests of the row are queued before any resources become free. Another holder has all
+    remaining resources, and returns them one by one.
     """
     (cpu,) = (row.node["CPU"],)
     node = LeasingNode(**row.node)
@@ -537,7 +540,7 @@ def expected(row: Any) -> Any:
 
 
 def numbered(rows: list[Any]) -> list[tuple[str, Any]]:
-    """Return rows with unique ids."""
+    """Return (id, row) of all rows, with unique ids."""
     seen: Counter[str] = Counter()
     ids = []
     for row in rows:

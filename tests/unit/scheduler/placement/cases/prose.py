@@ -1,4 +1,6 @@
-"""Rows that others wrote in words, rewritten by hand in the strict form: nothing is guessed."""
+"""Rows that others wrote in prose, rewritten by hand in the strict form. No program guesses what
+they mean.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def _of(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _domains(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of domains in the strict form: `rack2 (x2)` are two equal nodes."""
+    """Return a row about domains in the strict form. For example, `rack2 (x2)` means two equal
+    nodes.
+    """
     assert row["bundles"] == "15 x {CPU 2, GPU 4}"
     assert row["strategy"] == "PACK within one ray.io/gpu-domain"
     nodes: dict[Any, Any] = {}

@@ -1,6 +1,7 @@
-"""The keys of a row of a table; any other key, and a value of another type, is refused.
+"""The keys that a row of a table may have. Any other key is refused, and so is a value of another
+type.
 
-Amounts are as people write them. A node's `available`, where it is left out, is its total.
+Amounts are written as people write them. A node without `available` is wholly free.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ Lists = dict[str, list[float]]
 Range = tuple[int, int]
 
 NOT_NOW = ("none", "not_placed")
-"""No node, whether there could ever be one ("unavailable") or not ("infeasible")."""
+"""Expectations that no node is chosen. They leave open whether some node could ever be
+("unavailable") or not ("infeasible").
+"""
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,7 +26,7 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Row(Strict, tag_field="area", frozen=True, kw_only=True):
-    """One case; `area` says which."""
+    """One case. `area` names the rule that it is about."""
 
     id: str
     note: str = ""
@@ -37,13 +40,15 @@ class Node(Strict, frozen=True, kw_only=True):
 
 
 class AnyOf(Strict, frozen=True, kw_only=True):
-    """An expectation: each draw gives one of these."""
+    """An expectation: each choice gives one of these results."""
 
     any_of: list[str]
 
 
 class Seen(Strict, frozen=True, kw_only=True):
-    """An expectation: draws give only these, and each of them in many draws."""
+    """An expectation: choices give no other results than these, and each of these is seen if there
+    are many choices.
+    """
 
     only: list[str]
     each_seen: Literal[True]
@@ -101,7 +106,7 @@ class FitRow(Row, tag="fit", frozen=True, kw_only=True):
 
 
 class SequenceRow(Row, tag="sequence", frozen=True, kw_only=True):
-    """Decisions one after the other. Each one counts for the next."""
+    """Several decisions one after another. Each one takes resources that the next ones lack."""
 
     nodes: Nodes
     request: Amounts
@@ -248,7 +253,7 @@ class GroupStep(Strict, frozen=True, kw_only=True):
 
 
 class GroupInstancesRow(Row, tag="pg_instances", frozen=True, kw_only=True):
-    """`CPU_wild` is the amount of all bundles, `CPU_1` that of the second one."""
+    """`CPU_wild` is the amount of all bundles together, `CPU_1` that of the second bundle."""
 
     before: Lists
     steps: list[GroupStep]
@@ -294,8 +299,8 @@ class BlockedStep(Strict, frozen=True, kw_only=True):
 
 
 class BlockedRow(Row, tag="blocked_in_get", frozen=True, kw_only=True):
-    """`group`: the resources of a bundle beside the node's. The tasks in `running_in_group` run in
-    it.
+    """`group`: the resources of a bundle that the node has in addition to its own. The tasks in
+    `running_in_group` run in this bundle.
     """
 
     node: Amounts
@@ -352,7 +357,9 @@ class ByTimeRow(Row, tag="oom_by_time", frozen=True, kw_only=True):
 
 
 class GoneRow(Row, tag="oom_by_owner", frozen=True, kw_only=True):
-    """The name of a rule that the product does not have; see `placement.NOT_OURS`."""
+    """A row about a rule that the product does not have. It has the rule's name; see
+    `placement.NOT_OURS`.
+    """
 
     workers: Any = None
     expect: Any = None
@@ -433,8 +440,8 @@ class SelectorRequest(Strict, frozen=True, kw_only=True):
 
 
 class SelectorExpect(Strict, frozen=True, kw_only=True):
-    """`nodes` in any order, `ranked` in packing order, `masks` of devices. A field that is given
-    must match exactly.
+    """`nodes` are in any order, `ranked` in packing order, `masks` are those of devices. A field
+    that is given must match exactly.
     """
 
     nodes: list[str]
@@ -448,7 +455,7 @@ class SelectorExpect(Strict, frozen=True, kw_only=True):
 class SelectorStep(Strict, frozen=True, kw_only=True):
     add: dict[str, SelectorNode] = {}
     tried: dict[str, tuple[int, int, int]] = {}
-    """mem, cpu and GPUs that were asked for there in vain."""
+    """mem, cpu and GPUs that were requested on a node without success."""
     request: SelectorRequest
     expect: SelectorExpect
     reserve: dict[str, tuple[int, int, int, int]] = {}
@@ -481,7 +488,7 @@ class SelectorTable(Strict, frozen=True, kw_only=True):
 
 
 class Machine(Strict, frozen=True, kw_only=True):
-    """The cells of `nvidia-smi topo -m` and of `topo -mp`, a row a line."""
+    """The cells that `nvidia-smi topo -m` and `topo -mp` print, one row per line."""
 
     numa: list[int]
     topo_m: list[str]

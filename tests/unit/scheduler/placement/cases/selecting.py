@@ -1,8 +1,9 @@
-"""The selector's table: scenarios of its chain, masks of devices, and ranges of ports.
+"""The table of the selector: scenarios of its chain of filters, masks of devices, and ranges of
+ports.
 
-Nodes and requests become what the live cluster's policy reads; the answers are those of the
-product's functions: `columns` and `select` choose, `settle_ports` finds ports, and devices are
-taken as a node takes them.
+Nodes and requests are translated to what the policy of the live cluster reads. The answers are
+those of the product's functions: `columns` and `select` choose nodes, `settle_ports` finds ports,
+and devices are taken as a node takes them.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from .schema import (
 
 
 class Reserved(msgspec.Struct):
-    """The amounts taken of a node after its report."""
+    """The amounts that were taken from a node after its report."""
 
     mem: int = 0
     cpu: int = 0
@@ -47,12 +48,12 @@ class Reserved(msgspec.Struct):
 
 
 def mask_choice(row: MaskRow) -> int:
-    """The devices that a node without known wiring takes."""
+    """Return the devices that a node without known wiring takes, as a mask."""
     return _mask_of(_devices(row.total & ~row.used), row.want)
 
 
 def ports(row: RangeRow) -> list[tuple[int, int]]:
-    """Return ranges of ports joined, cut or subtracted."""
+    """Return the ranges of ports that result from joining, cutting or subtracting ranges."""
     a, b = Ports.of(row.a), Ports.of(row.b)
     got = {"coalesce": a, "intersect": a & b, "subtract": a - b}[row.op]
     return list(got.ranges)
@@ -139,9 +140,7 @@ def _select(
 
 
 def _labels_asked(asked: SelectorRequest, nodes: dict[str, SelectorNode]) -> dict[str, str]:
-    """Return the labels that a request needs. A node's first label is used; the type counts only if
-    some node has one.
-    """
+    """Return the label selector of a request. The type of GPU counts only if some node has one."""
     labels = {} if asked.label is None else {"label": asked.label.strip()}
     if asked.gpu_type is not None and any(node.gpu_type for node in nodes.values()):
         labels[GPU_TYPE_LABEL] = f"in({asked.gpu_type})"

@@ -1,4 +1,4 @@
-"""Machines as `nvidia-smi topo -m` prints them, and the devices that the exact rule picks."""
+"""Machines as `nvidia-smi topo -m` prints them, and the devices that the exact rule chooses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .schema import Machine, WiringRow, WiringTable
 
 
 def answer(row: WiringRow, table: WiringTable) -> dict[str, object]:
-    """Return the product's choice in the words of the row."""
+    """Return the product's choice in the terms of the row."""
     topology = _topology(row.machine, table)
     picked = topology.pick(row.free, row.k, row.required)
     linked = sum(topology.weights[i][j] for i in picked for j in picked if i < j)
