@@ -2,9 +2,9 @@
 constants.
 
 The walk begins at the entry points: the console script, the modules that programs import, and the
-`python -m` modules. Definitions that reached code names are reached, too. Definitions that only
-tests name are not. `x.run` reaches every method `run` of a reached class, so the list may be too
-short. But no product code uses a definition on the list.
+`python -m` modules. If code that is reached names a definition, the definition is reached as well.
+A definition that only tests name is not reached. `x.run` reaches every method `run` of a reached
+class, so the list may be too short. But no product code uses a definition on the list.
 
     python tools/unused.py        ends with 1 when it finds a name that is not in EXCEPTIONS
 """

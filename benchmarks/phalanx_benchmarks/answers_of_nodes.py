@@ -1,5 +1,5 @@
-"""The answers of simulated nodes, of their processes and of a history to the questions of the web
-page: finished tasks, use over time, output, and the use of a hundred people. Five processes
+"""Answers the questions of the web page in place of simulated nodes, their processes and a history
+of jobs: finished tasks, use over time, output, and the use of a hundred people. Five processes
 remember 20,000 finished tasks each.
 """
 

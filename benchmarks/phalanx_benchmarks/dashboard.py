@@ -59,8 +59,8 @@ class _Head(FedHead):
         self._nodes = AnswersOfNodes(self.control.clock.wall)
 
     def ask(self, request: Request[R], process: bytes = b"") -> R:
-        """Answer a request like FedHead, and measure how long the answer takes. Nodes answer
-        without the head, whose part in such answers is small.
+        """Answer a request like FedHead, and measure the head's time for it. Requests to nodes are
+        answered without the head and without a measurement, because the head does little for them.
         """
         of_nodes: R | None = self._nodes.answer(request)
         if of_nodes is not None:
@@ -143,7 +143,7 @@ def _gets(clock: Clock, port: int, path: str, cookie: str) -> Row:
 
 
 def _watched(head: _Head, clock: Clock) -> list[float]:
-    """Let the cluster live while viewers watch. Returns the part of a core that the head's answers
+    """Let the cluster run while viewers watch. Returns the part of a core that the head's answers
     to the page took, for each of four periods of equal length.
     """
     shares = []

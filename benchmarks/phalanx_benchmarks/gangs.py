@@ -1,7 +1,7 @@
 """Gangs and jobs from submission to end, measured on one machine. A gang has four members that do
-nothing, on a node that declares 16 CPUs. A job is one `true`. `cpu s` is the CPU time of this
-process and of all processes that the session started. `submit ms` is the time until the call that
-submits a gang returned.
+nothing, on a node that declares 16 CPUs. A job runs the command `true`. `cpu s` is the CPU time of
+this process and of all processes that the session started. `submit ms` is the time until the call
+that submits a gang returned.
 """
 
 from __future__ import annotations

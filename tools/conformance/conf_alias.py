@@ -269,7 +269,9 @@ class KeepFirst(list):
 
 
 class Absent(importlib.abc.MetaPathFinder):
-    """Gives stubs for some packages that test files import and that no demanded test uses."""
+    """Gives stubs for some packages that test files import, but that no test which must pass
+    uses.
+    """
 
     NAMES = ("grpc", "click", "pydantic")
 

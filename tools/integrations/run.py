@@ -38,10 +38,10 @@ INSTALL = ("install", "--quiet", "--no-compile")
 BUILDERS = ("hatchling", "editables")
 """Packages that build Phalanx from its source."""
 LIMIT_S = 3 * 3600
-"""The longest time of a suite, in seconds. Single tests have limits of their own, so this limit is
-for hangs between tests.
+"""The longest time of a suite, in seconds. Single tests have limits of their own, so a suite
+exceeds this limit only if it hangs between tests.
 
-It is long because machines are shared and slow.
+The limit is long because machines are shared and slow.
 """
 GRACE_S = 120
 """Seconds in which a suite that has exceeded its limit may still write its report."""
@@ -53,10 +53,10 @@ class Host:
 
     name: str
     package: str = ""
-    """The package; empty if the suite is a part of the interpreter.
+    """The package; empty if the suite is a part of the Python interpreter.
 
-    In that case, `python_has` names the suite's module, which some installations of Python leave
-    out, and `pinned` is a version of Python.
+    In that case `pinned` is a version of Python. `python_has` names the suite's module, because
+    some installations of Python leave it out.
     """
     python_has: str = ""
     pinned: str
@@ -86,7 +86,8 @@ class Outcome:
 
 
 def read_host(path: Path) -> Host:
-    """Read a host's file. In the file, `{suites}` stands for the directory of suites.
+    """Read the file of a program in `hosts`. In the file, `{suites}` stands for the directory of
+    suites.
 
     Raises TypeError for an unknown key.
     """
@@ -116,8 +117,8 @@ def interpreter(host: Host, is_newest: bool) -> str:
 
 
 def environment(host: Host, is_newest: bool) -> Path:
-    """Return the Python of a virtual environment that has the host and the packages that its suite
-    needs. This environment also sees the packages of `ours`.
+    """Return the Python of a virtual environment that has the program and the packages that its
+    suite needs. This environment also sees the packages of `ours`.
     """
     chosen = interpreter(host, is_newest)
     below = ours(chosen)
@@ -140,7 +141,7 @@ def ours(interpreter: str) -> Path:
     """Return the Python of an environment with Phalanx, its dependencies and a recent pip.
 
     The environment is made once for each version of Python, because finding the dependencies takes
-    most of the time of a host's installation.
+    most of the time of a program's installation.
     """
     asking = "import sys; print('ours-%d.%d' % sys.version_info[:2])"
     name = subprocess.check_output([interpreter, "-c", asking], text=True).strip()
@@ -258,8 +259,8 @@ def main() -> int:
 
 
 def examine(host: Host, is_newest: bool) -> tuple[str, bool]:
-    """Run a host's suite. Returns the host's row of the table, and whether all tests passed except
-    those that the host's file explains.
+    """Run a program's suite. Returns the program's row of the table, and whether all tests passed
+    except those that the program's file explains.
     """
     began = time.monotonic()
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tools.lab.lab import NODES, Lab, check, wait
 
 TASKS = 24
-"""The number of array tasks in alice's array."""
+"""The number of tasks in alice's array."""
 SSH = """
 [ssh]
 user = "phalanx"

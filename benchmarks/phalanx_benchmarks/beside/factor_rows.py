@@ -232,8 +232,8 @@ def ages_row(
 
 
 def part_row(name: str, history: FadingHistory, theirs: Lines, ours: Lines) -> Row:
-    """Compare the size of the jobs that take parts of nodes. In Slurm it is the mean of two parts:
-    of all nodes, and of all CPUs.
+    """Compare the size of the jobs that take parts of nodes. In Slurm the size is the mean of two
+    fractions: the job's part of all nodes, and its part of all CPUs.
     """
     jobs = [job for job in history.waiting if not job.is_whole]
     expected = [

@@ -1,5 +1,6 @@
-"""Draws histories in which decayed use decides the order of users, and waiting jobs whose order
-depends on shares, age and size. Computes the use that real Slurm and Phalanx have by their rules.
+"""Draws *histories* (accounts with users, and the jobs that these run) in which decayed use decides
+the order of users. Also draws waiting jobs whose order depends on shares, age and size. Computes
+the use that real Slurm and Phalanx have by their rules.
 
 In such a history some users run jobs early, and others after about a half-life. Then each user has
 one waiting job.
@@ -180,9 +181,10 @@ def use_there(jobs: Sequence[ShortJob], spans: Spans, ticks: Sequence[float]) ->
     """Return the use by Slurm's rule at the last of `ticks`, the moments at which Slurm computed
     uses.
 
-    Source: priority_multifactor.c of 22.05.8. A second leaves 1 - 0.693 / half-life of all use. The
-    use of d seconds is added at the end of a job or of a period, as if all of it were d seconds
-    old; use of a job that has ended in a period then decays by the whole period.
+    Source: priority_multifactor.c of 22.05.8. After each second, 1 - 0.693 / half-life of all use
+    is left. When a job or a period ends, the use of its d seconds is added as if all of it were d
+    seconds old. If the job has ended within the period, its use then also decays by the whole
+    period.
     """
     left = 1.0 - 0.693 / HALF_LIFE_S
 

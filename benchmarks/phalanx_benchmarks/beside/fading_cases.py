@@ -91,7 +91,7 @@ _WAITING = "sprio -l -h"
 
 
 class Look(NamedTuple):
-    """The users that both sides print at one moment."""
+    """The numbers that both sides print about their users at one moment."""
 
     tick: float
     """When Slurm computed its numbers, in seconds since the epoch."""

@@ -1,4 +1,6 @@
-"""Draws histories of short jobs: accounts with their users and shares, and what these users run."""
+"""Draws *histories* of short jobs: accounts with their users and shares, and the jobs that these
+users run.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ some shorter jobs.
 Key = tuple[str, str]
 """An account and a user."""
 Accounts = Mapping[str, tuple[int, Mapping[str, int]]]
-"""The shares of each account, and those of each of its users."""
+"""The shares of each account, with the shares of each of its users."""
 
 
 class ShortJob(NamedTuple):

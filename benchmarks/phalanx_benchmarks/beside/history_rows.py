@@ -95,12 +95,12 @@ def order_row(name: str, orders: tuple[str, str], by_times: tuple[str, str]) -> 
 
 
 def total_of(text: str) -> float:
-    """Return the use of the root of the tree. It keeps the use of deleted accounts."""
+    """Return the use of the root of the tree. The root keeps the use of deleted accounts."""
     return float(text.splitlines()[0].split("|")[4])
 
 
 class Counted(NamedTuple):
-    """The use of each user that the times in both sides' `sacct` explain."""
+    """The use of each user, computed from the times in each side's own `sacct`."""
 
     theirs: Mapping[Key, float]
     least: Mapping[Key, float]

@@ -68,7 +68,7 @@ def _run_on_phalanx(ours: PhalanxCluster, jobs: Sequence[ShortJob]) -> Spans:
 
 
 def _past(read: Callable[[], str], jobs: Sequence[ShortJob]) -> Spans:
-    """Return when each job ran, once the accounts have the ends of all of them."""
+    """Wait until the accounting records have the ends of all jobs; return when each job ran."""
     found: dict[str, Span] = {}
 
     def has_all() -> bool:

@@ -41,7 +41,7 @@ _RUNS_S = 5.0
 
 
 class Seen(NamedTuple):
-    """The waiting jobs and the users that both sides print at one moment."""
+    """The waiting jobs and the users, as both sides print them at one moment."""
 
     theirs: list[Waiting]
     users_there: Users

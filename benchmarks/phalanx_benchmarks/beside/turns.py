@@ -59,7 +59,9 @@ def waiting(text: str, names: Mapping[str, str] | None = None) -> list[Waiting]:
 
 
 def there(jobs: Sequence[ShortJob], users: Users) -> list[Waiting]:
-    """Return the waiting jobs by Slurm's rule, given jobs in the order of submission."""
+    """Return these waiting jobs in the order of Slurm's rule. `jobs` are in the order of
+    submission.
+    """
     found = []
     for job in jobs:
         fairshare = users[job.account, job.user].fairshare * WEIGHT
@@ -69,7 +71,9 @@ def there(jobs: Sequence[ShortJob], users: Users) -> list[Waiting]:
 
 
 def here(jobs: Sequence[ShortJob], users: Users, penalty_s: float) -> list[Waiting]:
-    """Return the waiting jobs of these jobs by Phalanx's rule."""
+    """Return these waiting jobs in the order of Phalanx's rule. `jobs` are in the order of
+    submission.
+    """
     ahead: dict[str, float] = {}
     members = []
     for job in jobs:

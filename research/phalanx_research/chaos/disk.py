@@ -79,8 +79,9 @@ class SimJournal:
         settled: Callable[[], None],
         parts: random.Random | None,
     ) -> None:
-        """`settled` is called when a `durable` may have recorded answers. `parts` draws which part
-        of a write is reported first; None: the whole write is reported together.
+        """`settled` is called after callbacks `durable` were called, because they may have recorded
+        answers. `parts` draws which part of a write is reported first; None: the whole write is
+        reported together.
         """
         self._storage = storage
         self._disk = disk

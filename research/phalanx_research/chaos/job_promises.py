@@ -196,8 +196,8 @@ class JobPromises:
                     raise Broken(f"{order.job} begins before {pair} has ended well", ["head"])
 
     def _check_number(self, node: bytes, order: StartMember) -> None:
-        """Check that an array task begins only once with each number, as far as the head can
-        know.
+        """Check that an array task begins only one time under each start number, as far as the head
+        can know.
         """
         if _array_of(order.job) not in self._once:
             return
@@ -265,8 +265,8 @@ class JobPromises:
         self._history.count("warned members")
 
     def heard(self, node: bytes, news: MemberNews | RunNews, since: float) -> None:
-        """Record that a report about a member, or a run, has reached the head over a connection
-        made at `since`.
+        """Record that a report has reached the head over a connection made at `since`. The report
+        is about a member, or about the tasks of a run that have ended.
         """
         if isinstance(news, RunNews):
             for one in news.ended:

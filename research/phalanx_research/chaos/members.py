@@ -76,7 +76,7 @@ class SimCommands:
         self.formers.append(node_id)
 
     def machine_gone(self) -> None:
-        """End with the machine."""
+        """End all commands, because their machine has ended."""
         for prefix in sorted({self._prefix, *self._origins.values()}):
             self._promises.node_gone(prefix)
         self._exited = None

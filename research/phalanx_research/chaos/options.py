@@ -70,7 +70,7 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """For each use of objects, how often all drivers together make it."""
+    """How often all drivers together use objects in each of these ways."""
 
     chains: int
     """The number of tasks that take results of other tasks, most of them large."""

@@ -4,9 +4,10 @@ Ways to use more of the GPUs can be combined with a node policy by their names, 
 `fgd+demand+moves`:
 
     demand    the mix that FGD knows is weighted by GPU time, not by the number of pods
-    steady    scarcity without its rising price of the last room, and with demand by requests
-    foreseen  FGD that knows ends, with the mix of `demand` (`foreseen.py`)
-    moves     a unit that has waited for a while gets room by moves of running pods
+    steady    scarcity in which the last free GPUs have no higher price than others, and demand is
+              counted by requests
+    foreseen  FGD that knows when pods end, with the mix of `demand` (`foreseen.py`)
+    moves     a unit that has waited for a while gets room because running pods are moved
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from phalanx_research.departures.foreseen import Foreseen, Place
 from phalanx_research.departures.workload import Replay, Unit
 
 POOLED = "pooled"
-"""The name of the policy under which all GPUs are one, so that nothing is ever fragmented."""
+"""The name of the policy that treats all GPUs as one node, so that nothing is ever fragmented."""
 WAYS = ("demand", "foreseen", "moves", "steady")
 AFTER_S, SETTLE_S, SAVED_S, MOST_MOVES = 60.0, 600.0, 600.0, 16
 """Moves: how long a unit must have waited, and a pod must have run; the most work in seconds that a

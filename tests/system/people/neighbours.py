@@ -1,12 +1,11 @@
-"""Measures a person's work beside hostile work of another person, on a simulated machine.
+"""Measures a person's work beside hostile work of another person, on a machine of the test's own.
 
     python -m tests.system.people.neighbours [--rounds 3] [KIND ...]
 
-Needs root. bo's job runs small tasks and small commands one after another: first alone, then while
-ana's job does hostile work. Each of the two jobs holds one of two CPUs. For each kind of hostile
-work the program prints the medians and the 99th percentiles of bo's times, their ratios, and how
-ana's job ended. It first prints the limits that the kernel enforces on this machine (`phalanx
-status`).
+Needs root. bo's job runs small tasks and small commands one after another, first alone and then
+while ana's job is hostile, in turn. Each holds one of two CPUs. For each kind of hostile work the
+program prints the medians and the 99th percentiles of bo's times, their ratios, and how ana's job
+ended. It first prints the limits that the kernel holds on this machine (`phalanx status`).
 """
 
 from __future__ import annotations
@@ -120,7 +119,7 @@ def beside(machine: SystemMachine, kind: str, rounds: int) -> None:
 
 
 def commands_of_ana() -> list[int]:
-    """Return the pids of ana's processes, without those of Phalanx."""
+    """Return ana's processes, without those of Phalanx."""
     found = []
     for pid in processes_of(ACCOUNTS["ana"]):
         try:

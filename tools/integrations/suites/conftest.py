@@ -1,4 +1,4 @@
-"""Clusters for suites whose host starts programs in addition to its own process."""
+"""Clusters for suites of programs that start further processes."""
 
 import os
 import socket

@@ -5,7 +5,7 @@ import os
 import phalanx
 
 LICENSE = {"resources": {"license": 1}}
-"""Options that only the runtime of `on_a_machine` can meet."""
+"""A request that only the runtime of `on_a_machine` can meet."""
 
 
 def on_a_machine():
