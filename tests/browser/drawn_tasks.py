@@ -24,7 +24,7 @@ WORKERS = 4
 
 
 def drawn_tasks(nodes: list[str], seed: int = 5) -> list[dict[str, Any]]:
-    """Return the rows of the tasks that ran on the first of these machines in the last minute."""
+    """Return rows of random tasks that the workers of these nodes have run in the last minute."""
     rng = random.Random(seed)
     rows: list[dict[str, Any]] = []
     for at, node in enumerate(nodes):

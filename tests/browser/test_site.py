@@ -1,4 +1,4 @@
-"""The site of `make docs` in a real browser, opened as files: everybody can read every page."""
+"""The site of `make docs` in a real browser, opened as files: every page is accessible."""
 
 from __future__ import annotations
 

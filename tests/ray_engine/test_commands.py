@@ -1,4 +1,4 @@
-"""The command line on a Ray cluster, and tables that Ray's own store keeps."""
+"""The command line on a Ray cluster, and Phalanx's tables in Ray's own store."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ LOOK_EVERY_S = 2.0
 
 
 class Lab:
-    """The steps, the page, and the hosts."""
+    """The hosts of the lab and the page about it. The steps of the lab use this object."""
 
     def __init__(self, network: Network, page: Page) -> None:
         self.network = network

@@ -15,7 +15,7 @@ from phalanx_benchmarks.rows.clusters import cluster_of
 
 PARENTS, CHILDREN, ROUNDS, PINGS = 3, 3, 10, 10
 DEATHS = 0.05
-"""The probability that a child ends with a call."""
+"""The probability that a call ends the called child."""
 NODES = 5
 GROUPS = 60
 """The number of groups, which must be divisible by LAUNCHERS."""

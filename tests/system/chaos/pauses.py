@@ -5,7 +5,7 @@
 The stopped processes are the head, nodes, gateways, fork servers, workers and their parents, owners
 of tasks, the server of the page, and commands that are being started. A node is stopped for less
 time than it may be silent, because the head declares a node dead that is silent for longer. The
-others are stopped for up to one and a half times as long.
+others are stopped for up to one and a half times as long as a node may be silent.
 
 In some rounds a job that ignores SIGTERM is cancelled meanwhile. If the processes that must end it
 run, it ends when its grace is over. Prints what was seen, as JSON.

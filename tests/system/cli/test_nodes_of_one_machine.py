@@ -1,5 +1,5 @@
-"""Two nodes on one machine: the resources of the machine are offered by one of them only, and each
-node has its own name.
+"""Two nodes on one machine: the second one offers only resources that the first one leaves, and
+each node has its own name.
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ class Keeper:
         return True
 
     def ask(self, other, value):
-        """Return the value of a result of `other`, an actor that this actor knows and its caller
-        does not.
+        """Return a reference to a new object of `other`, an actor that this actor knows and its
+        caller does not.
         """
         return phalanx.get(other.put.remote(value))
 

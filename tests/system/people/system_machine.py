@@ -25,11 +25,13 @@ OWN_MACHINE = os.path.join(os.path.dirname(__file__), "own_machine.py")
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 NODE_USER = "phalanx-node"
 _FIRST = 100_000 + os.getpid() % 100_000 * 4
-"""The first of the user ids of these accounts. Each test process uses other ids at a time."""
+"""The first of the user ids of these accounts. No other process of these tests uses the same ids at
+the same time.
+"""
 _TAKEN = {one.pw_uid for one in pwd.getpwall()}
 _ROBOT = next(uid for uid in range(300 + os.getpid() % 600, 1000) if uid not in _TAKEN)
-"""The user id of the account that runs the head. It is below 1000, like those of the machine's own
-system accounts. Each test process uses another id, because tests look for processes of the account.
+"""The user id of `robot`. It is below 1000, like those of the machine's own system accounts. Each
+test process uses another id, because tests look for processes of the account.
 """
 ACCOUNTS = {NODE_USER: _FIRST, "ana": _FIRST + 1, "bo": _FIRST + 2, "robot": _ROBOT}
 NODE = "m1"

@@ -1,4 +1,4 @@
-"""The comparison of simulated days of short jobs with real Slurm, tested without Slurm: the jobs
+"""The comparison of random series of short jobs with real Slurm, tested without Slurm: the jobs
 that it draws, and how it reads lines that Slurm 22.05.8 and Phalanx printed on 2026-11-28.
 """
 

@@ -76,7 +76,7 @@ NODES = [node("a", rack="1"), node("b", rack="1"), node("c", rack="2")]
 
 
 def book(runs=(), reserved=(), nodes=NODES, now=0.0):
-    """Return a cluster's record of future use. `runs`: (job, node, GPUs, until or None)."""
+    """Return the `Book` of a cluster. `runs`: (job, node, GPUs, until or None)."""
     groups, tasks = [], []
     for job, name, gpus, until in runs:
         limit = None if until is None else until - now

@@ -37,7 +37,9 @@ class GangWorld(World):
             self.reports += decode_request(EndMembers, message.body).indexes
 
     def _work(self, worker):
-        """Let a worker work, except on a slow member of a gang that has yet to fail."""
+        """Let a worker go on with its task. With `must_fail_first`, slow members do so only after
+        the gang has failed.
+        """
         is_slow = worker.running is not None and worker.running[1].name == "slow"
         if not (is_slow and self.must_fail_first and not self.reports):
             super()._work(worker)

@@ -23,8 +23,8 @@ from phalanx.runtime.os.command_groups import Limits, NoGroups, find_command_gro
 
 @pytest.fixture(params=["calls of C", "Python"])
 def start(request, monkeypatch):
-    """Yield the starter in C, then the one in Python. The one in Python is used if the C library
-    cannot do the other, or if the other fails.
+    """Yield a starter of each kind: by calls of the C library, and in Python. The one in Python is
+    used if the C library lacks the functions for the other, or if a start by the other fails.
     """
     if request.param == "Python":
         lacks = SimpleNamespace(getcontext=None)

@@ -46,7 +46,7 @@ UserForkServer(socket.socket(fileno=int(sys.argv[1])), nothing).serve()
 
 
 class Server:
-    """A fork server of an account. Its socket accepts the test without root's program."""
+    """A fork server of an account. No process of root guards its door."""
 
     def __init__(self, directory: Path) -> None:
         self.kept = str(directory / "kept")

@@ -170,8 +170,8 @@ def test_fields_of_other_kinds_are_refused(tmp_path: Path) -> None:
 
 
 class Guarded:
-    """The process of root's program that follows the node, with the ends of the pipes that a node
-    has.
+    """Runs the part of root's program that follows a node, in a thread. The test has the node's
+    ends of the sockets.
     """
 
     def __init__(self, tmp_path: Path, node_uid: int) -> None:

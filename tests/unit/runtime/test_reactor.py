@@ -267,9 +267,7 @@ def test_waiters_count(needed, fail_fast, news, done):
 
 
 def test_no_exception_ends_the_background_thread(capsys):
-    """One exception is raised by a tick, and one by a flush. Messages must still be handled
-    afterwards.
-    """
+    """A tick and two flushes raise exceptions. Messages must still be handled afterwards."""
     defects = ["tick", "flush", "flush"]
 
     def fails(name):

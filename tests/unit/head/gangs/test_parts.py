@@ -142,7 +142,7 @@ def test_what_somebody_set_stays_and_limits_hold():
 )
 def test_weights_share_out_what_others_leave(queues, total, deserve):
     """In Volcano a queue without a deserved amount deserves nothing. Here it deserves a part by its
-    weight, of what other queues do not deserve.
+    weight, of what the deserved amounts and guarantees of other queues leave.
     """
 
     def written(fields):

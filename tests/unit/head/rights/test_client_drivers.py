@@ -111,7 +111,7 @@ def test_an_operator_changes_jobs_and_is_not_their_client(cluster: Cluster) -> N
 
 
 class Signed:
-    """The grants of a cluster whose jobs run as their submitters. They are signed."""
+    """Grants and secrets as of a cluster whose jobs run as their submitters."""
 
     def grant(
         self, user: str, job: JobId, attempt: int, node: str, devices: Sequence[int]

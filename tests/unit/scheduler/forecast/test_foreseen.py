@@ -37,8 +37,8 @@ def rows(planner: Planner) -> list[PromiseRow]:
 
 
 class Compared:
-    """A planner that is compared with a second one. The second one is made anew of its promises
-    before each cycle, as after a restart.
+    """A planner that is compared with a second one. Before each cycle, the second planner is made
+    from the promises of the first, as after a restart.
     """
 
     def __init__(self) -> None:
