@@ -2,8 +2,8 @@
 
 Prints for each way to call: calls per second, CPU time, system calls, context switches and bytes,
 in the driver and in its workers; then the memory of waiting tasks. The plain processes send the
-same messages through a Unix socket and do nothing else: they are the floor. The ways alternate, and
-each figure is the median of the rounds.
+same messages through a Unix socket and do nothing else, so they show the least possible cost. The
+ways alternate, and each figure is the median of the rounds.
 
 System calls are counted by `perf stat`; where that is missing, their columns are empty.
 """

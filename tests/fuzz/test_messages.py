@@ -80,6 +80,7 @@ class Place:
         files["store_files"].stat.return_value = (0.0, 10)
         outside["job_files"].make.return_value = "log"
         outside["job_files"].read.return_value = (b"", 0, 0)
+        outside["job_files"].earlier_logs.return_value = []
         memory = Mock()
         memory.above.return_value = {}
         connections = Mock()

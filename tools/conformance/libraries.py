@@ -3,10 +3,10 @@
 
     python libraries.py --ray DIR --python PY --library tune
 
-DIR is Ray's python/ray with the libraries' tests; PY an interpreter with ray[tune,data,train],
-phalanx, pytest. The libraries come from that ray, their tests from DIR, fixtures and helpers are
-ours. `--engine ray --write-baseline` writes libraries.csv, what passes on the real Ray; where it is
-there, only that is asked of phalanx (--all drops that).
+DIR is Ray's python/ray with the libraries' tests. PY is an interpreter with ray[tune,data,train],
+phalanx and pytest. The libraries come from that ray, their tests from DIR, and the fixtures and
+helpers from this folder. `--engine ray --write-baseline` writes the tests that pass on the real Ray
+to libraries.csv. If that file exists, only these tests run on phalanx (--all runs all tests).
 """
 
 import argparse

@@ -1,12 +1,13 @@
-"""Runs the test suites that other programs ship, over Phalanx: what passes, and why not the rest.
+"""Runs on Phalanx the test suites that other programs ship. Prints what passes, and why the rest
+does not.
 
     python tools/integrations/run.py [HOST ...] [--newest]
 
 Each file of `hosts` names a program, the version that was tested, and pytest's arguments for the
-suite in its package. The name of a folder of `hosts` stands for all files in it. A program is
-installed into an environment of its own below `.venv-hosts`, above one with Phalanx that all of one
-Python share, and nothing of it is copied. The exit code is 1 when a test fails that the file does
-not explain, or when a suite has no tests.
+suite in the program's package. The name of a folder of `hosts` stands for all files in it. Each
+program is installed into an environment of its own below `.venv-hosts`. This environment also sees
+the packages of another one, which has Phalanx and exists once for each version of Python. The exit
+code is 1 when a test fails that the program's file does not explain, or when a suite has no tests.
 """
 
 from __future__ import annotations

@@ -139,8 +139,8 @@ def share(lab: Lab) -> None:
     said = lab.on("alpha", "alice", each, shown=False)
     check(said.count("done") == TASKS, said)
     page.say(
-        "Alice reads the outputs of the array now, for example with `phalanx logs 'sweep[7]'`. "
-        "When a node on which no command runs starts again, the output of ended jobs there is lost."
+        "Alice reads the outputs of the array, for example with `phalanx logs 'sweep[7]'`. The "
+        "output of ended jobs stays when a node stops and starts again, until its machine restarts."
     )
 
 

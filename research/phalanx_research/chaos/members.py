@@ -237,6 +237,10 @@ class NoJobFiles:
         """Return 0 bytes."""
         return 0
 
+    def earlier_logs(self) -> list[tuple[str, float]]:
+        """Return no logs, because nothing of an earlier node stays."""
+        return []
+
     def most_kept(self) -> int:
         """Return 0 bytes."""
         return 0

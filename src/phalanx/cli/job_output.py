@@ -134,6 +134,12 @@ class JobOutput:
         self._told: set[str] = set()
         """The members about whose lost output a note was printed."""
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether no output could be read, because the files of all members are gone."""
+        readings = self._readings.values()
+        return bool(readings) and not self._is_preparing and all(one.is_gone for one in readings)
+
     def go_on(self, is_last: bool = False) -> JobDescription:
         """Print new output. Returns the job. `is_last`: print all remaining output."""
         found = ask(self._address, GetJob(self._job))

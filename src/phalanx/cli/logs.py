@@ -81,7 +81,8 @@ def logs(
 ) -> None:
     """Print the output of a job's members, or of the head, a node, a worker or an actor.
 
-    In a job with several members, each line begins with the member's name.
+    In a job with several members, each line begins with the member's name. Exit
+    1: the output cannot be read, because its node or its file is gone.
     """
     if (name is not None) + head + sum(one is not None for one in (node, worker, actor)) != 1:
         fail("Name one source: a job, --head, --node, --worker or --actor.", USAGE)
@@ -101,6 +102,8 @@ def logs(
         if follow_:
             raise Ended(code_of(follow(shown)))
         shown.go_on(is_last=True)
+        if shown.is_lost:
+            raise Ended(1)
         return
     if previous or preparing:
         fail("--previous and --preparing are only for jobs.", USAGE)

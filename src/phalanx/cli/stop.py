@@ -27,8 +27,9 @@ def stop(
         bool,
         Option(
             "--forget",
-            help="Also delete the head's queues, jobs, history and audit log, if they are in the "
-            "default store (~/.phalanx/store/HOSTNAME.db).",
+            help="Also delete the output of jobs on this machine, and the head's queues, jobs, "
+            "history and audit log, if they are in the default store "
+            "(~/.phalanx/store/HOSTNAME.db).",
         ),
     ] = False,
     yes: Annotated[
@@ -46,7 +47,8 @@ def stop(
     scheduler on a Ray cluster.
 
     The head's store is kept: the next `phalanx start --head` continues with its
-    queues and jobs.
+    queues and jobs. The output of jobs on this machine is kept, too, until the
+    machine restarts.
     """
     if yes and not forget:
         fail("--yes is only for --forget: it answers the question that --forget asks.", USAGE)
@@ -61,6 +63,8 @@ def stop(
             say(engines.entry_of(engine).stop_scheduler(address))
         return
     from phalanx.runtime.daemons.starting import stop_all
+    from phalanx.runtime.os.kept_sessions import delete_output
+    from phalanx.runtime.os.session import runtime_root
     from phalanx.storage import ledger
     from phalanx.storage.opening import delete_audit
     from phalanx.storage.sqlite import delete, exists
@@ -82,6 +86,8 @@ def stop(
     if not ended:
         report("No head and no node runs on this machine under this user.")
     with failing_readably():
+        if forget:
+            delete_output(runtime_root())
         if forget and delete(store):
             ledger.delete(store + ledger.ENDING)
             delete_audit(store)
@@ -91,8 +97,8 @@ def stop(
             report(f"Deleted {store}: the next head begins with nothing.")
         elif not forget and any(one.kind == "head" for one in ended) and exists(store):
             report(
-                f"Kept {store}: the next head continues with its queues and jobs. `phalanx stop "
-                "--forget` deletes it."
+                f"Kept {store} and the output of jobs: the next head continues with its queues and "
+                "jobs. `phalanx stop --forget` deletes both."
             )
             if left:
                 report(f"{left} The next head starts what has not ended again.")

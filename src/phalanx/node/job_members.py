@@ -98,7 +98,7 @@ class JobMembers:
         self._records = MemberRecords(effects.keeping, bundles, effects.commands, note)
         self._reports = MemberReports(head, clock, self._runs, self._records, report)
         self._processes = MemberProcesses(effects, self._records, self._admission.shortage, devices)
-        self._logs = MemberLogs(effects.files, self._processes, self._admission.directories)
+        self._logs = MemberLogs(effects.files, self._processes, self._admission.directories, clock)
         self._preparations = Preparations(
             clock, self._processes, self._reports, effects.files, head=head, failed=self._finish
         )

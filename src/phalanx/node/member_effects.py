@@ -117,6 +117,12 @@ class JobFiles(Protocol):
         """Return the bytes that a log takes on its disk."""
         ...
 
+    def earlier_logs(self) -> list[tuple[str, float]]:
+        """Return the logs that earlier processes of this node have left, the oldest first, each
+        with the seconds since it was last written.
+        """
+        ...
+
     def most_kept(self) -> int:
         """Return the bytes that all logs of ended members may take."""
         ...

@@ -4,8 +4,9 @@ and notes when one is lost.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
+from phalanx.model.ids import JobId
 from phalanx.model.member_logs import MAY_BE_LOST
 from phalanx.node.directories import Directories
 from phalanx.node.followed_logs import FollowedLogs
@@ -15,6 +16,8 @@ from phalanx.node.member_effects import JobFiles
 from phalanx.node.member_processes import MemberProcesses
 from phalanx.protocol.bundle_messages import ForgetJob, LogRead, ReadLog
 
+_OF_EARLIER = JobId("")
+"""In place of the job's id for logs of earlier processes of this node, whose jobs are not known."""
 LOOK_EVERY_S = 0.1
 """Seconds between two looks at the logs. A program can print some hundred megabytes in a second."""
 
@@ -23,7 +26,11 @@ class MemberLogs:
     """The logs of the members on this node, and of members that have ended here."""
 
     def __init__(
-        self, files: JobFiles, processes: MemberProcesses, directories: Directories
+        self,
+        files: JobFiles,
+        processes: MemberProcesses,
+        directories: Directories,
+        clock: Callable[[], float],
     ) -> None:
         self._files = files
         self._processes = processes
@@ -32,6 +39,8 @@ class MemberLogs:
         self._followed = FollowedLogs()
         self._look_at = 0.0
         directories.make_room = self._kept.drop_oldest
+        for path, age_s in files.earlier_logs():
+            self._kept.ended(_OF_EARLIER, path, clock() - age_s)
 
     def begin(self, log: str, is_followed: bool, now: float) -> None:
         """Keep the log of a member while the member runs. Call this when the member begins, for the

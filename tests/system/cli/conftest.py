@@ -126,7 +126,7 @@ class Machine:
 
     def end(self) -> None:
         """End all daemons and programs, and delete the directories."""
-        self.phalanx("stop", "--force")
+        self.phalanx("stop", "--force", "--forget", "--yes")
         shutil.rmtree(self.directory, ignore_errors=True)
 
 

@@ -126,7 +126,7 @@ class Lab:
     def close(self) -> None:
         for home in self.hosts.iterdir():
             if home.is_dir():
-                self.on(home.name, "stop", "--force")
+                self.on(home.name, "stop", "--force", "--forget", "--yes")
         shutil.rmtree(self.directory, ignore_errors=True)
 
 

@@ -385,7 +385,9 @@ def test_a_head_that_was_killed_or_stopped_goes_on_until_it_is_to_forget(machine
     machine.done("queue", "create", "kept", "--weight", "3")
     machine.done("run", "-d", "--hold", "--name", "held", "--", "true")
     stopped = machine.done("stop")
-    (store,) = re.findall(r"Kept (\S+\.db): the next head continues", stopped)
+    (store,) = re.findall(
+        r"Kept (\S+\.db) and the output of jobs: the next head continues", stopped
+    )
     assert "1 job has not ended: held." in stopped
     small = ("--port", "0", "--num-cpus", "1", "--object-store-memory", "80000000")
     begun = machine.done("start", "--head", *small, "--labels", "name=first")

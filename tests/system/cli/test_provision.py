@@ -93,7 +93,7 @@ def place():
                 [str(place.home / "down")], env=place.env, check=False, timeout=120,
                 input=json.dumps({"names": [name], "head": ""}).encode(), capture_output=True,
             )  # fmt: skip
-        place.phalanx("stop", "--force")
+        place.phalanx("stop", "--force", "--forget", "--yes")
         shutil.rmtree(place.home, ignore_errors=True)
 
 

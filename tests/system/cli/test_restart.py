@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from tests.polling import eventually
 from tests.ports import own_address
 from tests.system.cli.conftest import COMMAND, PATIENCE_S
+
+from phalanx.runtime.daemons.daemon_files import daemons
 
 
 def node_of(machine):
@@ -89,3 +92,22 @@ def test_there_is_no_node_to_restart(machine):
     said = machine.phalanx("restart")
     assert said.returncode == 1
     assert "No node runs on this machine" in said.stdout + said.stderr
+
+
+def test_the_output_of_finished_jobs_outlives_a_stop_and_a_killed_idle_node(machine):
+    address = machine.start_head()
+    port = ("--port", address.rpartition(":")[2])
+    assert machine.done("run", "--name", "early", "--", "echo", "kept") == "kept\n"
+    machine.done("stop")
+    machine.done("start", "--head", *port)
+    assert machine.done("logs", "early") == "kept\n"
+    assert machine.done("run", "--name", "later", "--", "echo", "too") == "too\n"
+    os.kill(node_of(machine).pid, signal.SIGKILL)
+    eventually(lambda: [one.kind for one in machine.daemons().values()] == ["head"])
+    machine.done("start", "--address", address)
+    assert machine.done("logs", "early") == "kept\n"
+    assert machine.done("logs", "later") == "too\n"
+    [disk] = [session.disk for session, one in daemons(machine.root) if one.kind == "node"]
+    assert os.path.isdir(disk)
+    machine.done("stop", "--forget", "--yes")
+    assert not os.path.exists(disk)

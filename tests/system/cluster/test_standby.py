@@ -99,7 +99,7 @@ class Lab:
             for kind in ("head", "standby", "node"):
                 if pid := machine.daemon(kind):
                     os.kill(pid, signal.SIGCONT)
-            machine.phalanx("stop", "--force")
+            machine.phalanx("stop", "--force", "--forget", "--yes")
             shutil.rmtree(machine.run_directory, ignore_errors=True)
 
 

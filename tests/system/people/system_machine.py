@@ -190,7 +190,7 @@ class SystemMachine:
     def end(self) -> None:
         """End all that was started."""
         with contextlib.suppress(AssertionError):
-            self.said(NODE_USER, "stop", "--force")
+            self.said(NODE_USER, "stop", "--force", "--forget", "--yes")
         if self.launch is not None:
             kill_launch(self.launch)
         self._holder.communicate()

@@ -109,7 +109,7 @@ class Cluster(NamedTuple):
         return (self.head, self.standby) if self.standby else (self.head,)
 
     def head_address(self, name: str) -> str:
-        """Return HOST:PORT of the head on this machine."""
+        """Return HOST:PORT of the head on the machine `name`."""
         return f"{self.machines[name].address}:{self.start.get('port', PORT)}"
 
     @property

@@ -27,7 +27,7 @@ from phalanx.runtime.os import kept_sessions
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.daemon_log import plain
 from phalanx.runtime.os.environment import child_environment, existing_directory
-from phalanx.runtime.os.kept_identity import is_waited_for
+from phalanx.runtime.os.kept_identity import does_output_wait, is_waited_for
 from phalanx.runtime.os.process_tree import is_group_alive, kill_trees
 from phalanx.runtime.os.session import Session
 from phalanx.runtime.os.visible_devices import check_devices
@@ -282,10 +282,10 @@ def _start(
 
 
 def _drop(session: Session) -> None:
-    """Delete the session of a daemon that could not start, unless running members of jobs wait for
-    the next daemon.
+    """Delete the session of a daemon that could not start, unless members or output of jobs wait
+    for the next daemon.
     """
-    if not is_waited_for(session.kept):
+    if not (is_waited_for(session.kept) or does_output_wait(session.kept, session.disk)):
         sessions.remove(session)
 
 
@@ -346,8 +346,11 @@ def link_cluster(address: str, temp_dir: str) -> str:
 
 def stop_all(temp_dir: str | None = None, force: bool = False) -> list[Announcement]:
     """End this user's daemons on this machine, nodes before heads. Also end the members of dead
-    nodes, and delete dead sessions. Returns the daemons that were ended.
+    nodes, and delete dead sessions. With `force`, remove the containers of workers that were killed
+    with their node. Returns the daemons that were ended.
     """
+    from phalanx.runtime.containers.leftovers import remove_leftovers
+
     found = local_daemons(temp_dir=temp_dir)[::-1]
     # All nodes at once: while one of them ended, the head would start its jobs on the others.
     for is_node in (True, False):
@@ -362,6 +365,8 @@ def stop_all(temp_dir: str | None = None, force: bool = False) -> list[Announcem
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             kept_sessions.end_members(root)
             sessions.sweep(root)
+    if force:
+        remove_leftovers()
     return [one for _, one in found]
 
 

@@ -101,7 +101,9 @@ class BoundFunction:
         return None if returns == 0 else list(refs)
 
     def _in_group(self, group: GroupId) -> Template:
-        """Return the template for calls by a task that passes its placement group `group` on."""
+        """Return the template for calls that a running task makes, if the task lets its calls run
+        in its own placement group, `group`.
+        """
         found = self._captured.get(group)
         if found is None:
             found = self._submitter.template(self._definition, self._options, group)

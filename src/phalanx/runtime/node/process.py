@@ -22,7 +22,7 @@ from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.daemon_log import LOG
 from phalanx.runtime.os.exec_again import exec_again
 from phalanx.runtime.os.file_modes import keep_private
-from phalanx.runtime.os.kept_identity import has_members
+from phalanx.runtime.os.kept_identity import does_output_wait, has_members
 from phalanx.runtime.os.process_names import NODE, name_process
 from phalanx.runtime.os.process_tree import end_orphans, keep_descendants
 from phalanx.runtime.os.system import log_defect
@@ -44,21 +44,10 @@ def main() -> NoReturn:
     is_aloud = not config.log
     path = config.log or os.path.join(config.session.logs, "node.log")
     LOG.keep(path, "node", config.node_id, is_aloud=is_aloud)
-    node_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    lifeline, own_end = os.pipe()
-    fork_server_pid = os.fork()
-    if fork_server_pid == 0:
-        node_end.close()
-        for fd in (driver_fd, config.ready_fd, config.parent_fd, own_end):
-            if fd >= 0:
-                os.close(fd)
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # see `come_back`
-        LOG.become("fork server")
-        fork_server.run(server_end, config.session, config.preload, lifeline)
+    fork_server_pid, node_end, lifeline = begin_fork_server(config, driver_fd)
     if config.member is not None and config.member.comes_back:
         # A handler, because what this process starts would inherit that the signal is ignored.
         signal.signal(signal.SIGHUP, lambda *_: None)
-    server_end.close()
     name_process(NODE)
     keep_descendants()  # if the fork server is killed, its children become children of this process
     driver = None
@@ -91,6 +80,25 @@ def main() -> NoReturn:
     if node is not None and (node.is_stale or node.is_restarting):
         come_back(msgspec.structs.replace(config, addresses=list(node.heads)), goes_on=goes_on)
     os._exit(code)
+
+
+def begin_fork_server(config: NodeConfig, driver_fd: int) -> tuple[int, socket.socket, int]:
+    """Fork the fork server. Returns its pid, the socket to it, and the read end of the pipe with
+    whose other end it lives.
+    """
+    node_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    lifeline, own_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        node_end.close()
+        for fd in (driver_fd, config.ready_fd, config.parent_fd, own_end):
+            if fd >= 0:
+                os.close(fd)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # see `come_back`
+        LOG.become("fork server")
+        fork_server.run(server_end, config.session, config.preload, lifeline)
+    server_end.close()
+    return pid, node_end, lifeline
 
 
 def leave(config: NodeConfig, node: EmbeddedNode | None, is_over: bool) -> bool:
@@ -161,7 +169,8 @@ def come_back(config: NodeConfig, *, goes_on: bool) -> NoReturn:
     `goes_on`: whether the next process continues with the session even if there are no members,
     because the session has the output of finished jobs.
     """
-    if goes_on or has_members(config.session.kept):
+    session = config.session
+    if goes_on or has_members(session.kept) or does_output_wait(session.kept, session.disk):
         session = kept_sessions.go_on(config.session)
     else:
         root = os.path.dirname(config.session.directory)

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import os
 import shutil
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ OLD_LOG_BYTES = 1 << 20
 """The largest number of bytes of output that are kept for each attempt, except for the last two
 attempts.
 """
+_LOG = ".log"
 _STAT_BLOCK = 512
 _HOLE_ALIGN = 4096
 _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
@@ -190,6 +192,19 @@ class JobDirectories:
             return os.lstat(path).st_blocks * _STAT_BLOCK
         return 0
 
+    def earlier_logs(self) -> list[tuple[str, float]]:
+        """Return the logs that earlier processes of the node have left, the oldest first, each with
+        the seconds since it was last written. Only files that this account can list are found.
+        """
+        now, found = time.time(), []
+        for directory, _, names in os.walk(self.root):
+            for name in names:
+                if name.endswith(_LOG):
+                    path = os.path.join(directory, name)
+                    with contextlib.suppress(OSError):
+                        found.append((path, max(now - os.lstat(path).st_mtime, 0.0)))
+        return sorted(found, key=lambda one: -one[1])
+
     def most_kept(self) -> int:
         """Return the number of bytes that the logs of ended members may take."""
         return min(KEPT_BYTES, self._disk_bytes // KEPT_PART)
@@ -254,7 +269,7 @@ def _number(order: StartMember) -> int:
 
 
 def _log(member: str, attempt: int) -> str:
-    return f"{member}.{attempt}.log"
+    return f"{member}.{attempt}{_LOG}"
 
 
 def _error(order: StartMember) -> str:

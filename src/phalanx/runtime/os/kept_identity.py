@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import time
 
 import msgspec
@@ -15,11 +16,17 @@ from phalanx.runtime.os.system import boot_id
 
 IDENTITY = "identity"
 """The name of the file with the identity."""
+JOBS = "jobs"
+"""The name of the directory of jobs' files, in a session's directory on the disk."""
 RECORD = "member-"
 """The beginning of the names of members' records."""
 WAITS_S = 86_400.0
 """Seconds for which members that have ended wait for their node. A member that runs waits without a
 limit.
+"""
+OUTPUT_WAITS_S = 30 * 86_400.0
+"""Seconds for which the output of ended members waits for the next process of their node. A node
+keeps output as long (`node.kept_logs.KEPT_S`).
 """
 
 
@@ -56,6 +63,32 @@ def has_members(kept: str) -> bool:
     with contextlib.suppress(OSError):
         return any(name.startswith(RECORD) for name in os.listdir(kept))
     return False
+
+
+def has_output(disk: str) -> bool:
+    """Whether a session's directory on the disk contains files of any job, with its output."""
+    with contextlib.suppress(OSError), os.scandir(os.path.join(disk, JOBS)) as found:
+        return any(True for _ in found)
+    return False
+
+
+def does_output_wait(kept: str, disk: str) -> bool:
+    """Whether the output of a dead node's jobs waits for the next process of the node."""
+    known = read_identity(kept)
+    if known is None or known.boot != boot_id() or not has_output(disk):
+        return False
+    return time.time() - os.stat(kept).st_mtime < OUTPUT_WAITS_S
+
+
+def delete_records(kept: str) -> None:
+    """Delete the records of members, which have ended. The identity stays."""
+    for name in os.listdir(kept):
+        if name != IDENTITY:
+            path = os.path.join(kept, name)
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                os.unlink(path)
 
 
 def is_waited_for(kept: str) -> bool:

@@ -1,4 +1,5 @@
-"""Continues a node's session under another name in the node's next process, if members still live.
+"""Continues a node's session under another name in the node's next process, if members still live
+or the session has output of jobs.
 
 The next process gets the files of jobs, with their output, and the records of members. Sockets and
 objects in memory end with the old process.
@@ -17,14 +18,20 @@ import msgspec
 
 from phalanx.runtime.os import kept_records
 from phalanx.runtime.os import session as sessions
-from phalanx.runtime.os.kept_identity import Identity, has_members, read_identity
+from phalanx.runtime.os.kept_identity import (
+    Identity,
+    delete_records,
+    has_members,
+    has_output,
+    read_identity,
+)
 from phalanx.runtime.os.session import Session
 from phalanx.runtime.os.system import boot_id
 
 
 def create(base: str | None, head: str, name: str, has_users: bool = False) -> Session:
-    """Make the session of a node. If the node's earlier process has left members, the session
-    continues with them.
+    """Make the session of a node. If the node's earlier process has left members or output of jobs,
+    the session continues with them.
 
     `head` and `name`: see `kept_identity.Identity`. `has_users`: see `session.create`.
     """
@@ -72,15 +79,16 @@ def _go_on(directory: str) -> Session:
 
 
 def _dead(root: str) -> Iterator[str]:
-    """Yield the directories of sessions that have members and whose process has ended, latest
-    first.
+    """Yield the directories of sessions that have members or output of jobs and whose process has
+    ended, latest first.
     """
     found = []
     for name in os.listdir(root):
         directory = os.path.join(root, name)
         kept = os.path.join(directory, sessions.KEPT)
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            if has_members(kept) and sessions.owner_of(directory) is None:
+            disk = sessions.read_session(directory).disk
+            if sessions.owner_of(directory) is None and (has_members(kept) or has_output(disk)):
                 found.append((os.stat(kept).st_mtime_ns, directory))
     yield from (directory for _, directory in sorted(found, reverse=True))
 
@@ -109,10 +117,21 @@ def end_members(root: str) -> None:
     with _claiming(root):
         for directory in _dead(root):
             kept = os.path.join(directory, sessions.KEPT)
+            if not has_members(kept):
+                continue
             sessions.end_helpers(kept)
             end_accounts(kept)
             for process in kept_records.processes_in(kept):
                 path = os.path.join(kept, kept_records.EXIT + process.hex())
                 if (begun := read_exit_file(path)) is not None:
                     end_command(begun, path, groups.find_of_earlier(process, 0))
-            shutil.rmtree(kept, ignore_errors=True)
+            delete_records(kept)
+
+
+def delete_output(root: str) -> None:
+    """Delete the sessions whose processes have ended, with the output of their jobs. No member of
+    these sessions may run.
+    """
+    with _claiming(root):
+        for directory in _dead(root):
+            sessions.remove(sessions.read_session(directory))

@@ -14,7 +14,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from phalanx.runtime.os.kept_identity import has_members, is_waited_for
+from phalanx.runtime.os.kept_identity import (
+    JOBS,
+    delete_records,
+    does_output_wait,
+    has_members,
+    is_waited_for,
+)
 from phalanx.runtime.os.real_disks import LASTING, first_on_disk, private_directory
 
 SHM = "/dev/shm"
@@ -50,7 +56,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def jobs(self) -> str:
         """The directory of the files of jobs. It is made for the first of these files."""
-        return os.path.join(self.disk, "jobs")
+        return os.path.join(self.disk, JOBS)
 
     @property
     def kept(self) -> str:
@@ -245,23 +251,28 @@ def remove(session: Session) -> None:
 
 def leave(session: Session, is_over: bool, keeps: bool) -> None:
     """Delete the session of a node that ends. The objects are always deleted. The other files stay
-    if members continue without the node.
+    if members continue without the node, and if the node's next process will show the output of
+    jobs.
 
-    `is_over`: whether to delete everything, because no member continues. `keeps`: whether members
-    may continue. If they may, and the directory of their records is missing, the node's next
-    process has taken the directory over, and the other files stay.
+    `is_over`: whether no member continues. `keeps`: whether the node may have a next process, with
+    which members continue. If it may, and the directory of the members' records is missing, the
+    next process has taken the directory over, and the other files stay.
     """
     from shutil import rmtree
 
     rmtree(session.shared, ignore_errors=True)
     rmtree(session.spill, ignore_errors=True)
+    if keeps and does_output_wait(session.kept, session.disk):
+        if is_over:
+            delete_records(session.kept)
+        return
     if is_over or (not has_members(session.kept) and (not keeps or os.path.isdir(session.kept))):
         remove(session)
 
 
 def sweep(root: str) -> None:
     """Delete the sessions whose owning process, identified by its pid and start time, has ended.
-    The sessions of nodes that may come back to their members are kept.
+    The sessions of nodes that may come back to their members, or to the output of jobs, are kept.
     """
     for name in os.listdir(root):
         directory = os.path.join(root, name)
@@ -272,7 +283,8 @@ def sweep(root: str) -> None:
         except (OSError, ValueError, KeyError, TypeError):
             continue
         if not alive and os.path.isdir(os.path.join(directory, KEPT)):
-            alive = is_waited_for(os.path.join(directory, KEPT))
+            kept = os.path.join(directory, KEPT)
+            alive = is_waited_for(kept) or does_output_wait(kept, record.get("disk", directory))
         if not alive:
             from shutil import rmtree
 

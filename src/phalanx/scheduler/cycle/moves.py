@@ -1,9 +1,9 @@
-"""Continues the moves of running podgroups to other nodes that earlier cycles have decided.
+"""Continues moves of running podgroups to other nodes. Earlier cycles have decided these moves.
 
-A cycle that decides a move (see the action consolidate) evicts the podgroup's tasks, and sets a
-node aside for each of them: the task's *home*. It also sets nodes aside for the tasks of the
-podgroup for which the room is made (the *claimant*). Later cycles keep these nodes for these tasks
-alone, until the tasks have their places.
+A move makes room for another podgroup, the *claimant*. The cycle that decides the move (see the
+action consolidate) evicts the tasks of the moved podgroup, and sets a node aside for each of them:
+the task's *home*. The cycle also sets nodes aside for the claimant's tasks. Later cycles keep these
+nodes for these tasks alone, until the tasks have their places.
 """
 
 from __future__ import annotations

@@ -283,7 +283,8 @@ class Timetable:
             for part in demand.parts:
                 short = np.flatnonzero(_rooms(least, part).sum(axis=1) < part.count)
                 if len(short):
-                    return end - 1 - int(short[0])
+                    steps_back = int(short[0])  # the rows run backwards from end - 1
+                    return end - 1 - steps_back
         return -1
 
     # ---- taking ------------------------------------------------------------------------------

@@ -295,8 +295,9 @@ class GpuSharing:
         return ()
 
     def _leave(self, t: int, node: int, taken: Taken) -> None:
-        """Free the task's cards in the present state of its node, unless the task is still leaving.
-        `taken`: its cards.
+        """Update the node's present state for a task that loses its place. An evicted task still
+        runs, so it keeps its cards, `taken`; they are noted for the case that the eviction is taken
+        back. The cards of a task that got its place in this cycle become free.
         """
         is_evicted = self._cluster.status[t] == j.RELEASING and self._cluster.node_of[t] == node
         if is_evicted:

@@ -228,6 +228,9 @@ class Node:
     def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
         return b"", -1, 0
 
+    def earlier_logs(self) -> list[tuple[str, float]]:
+        return []
+
     def most_kept(self) -> int:
         return 0
 
