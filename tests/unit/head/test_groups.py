@@ -354,6 +354,16 @@ def test_the_table():
     assert world.groups.nodes_of(b"w") == world.groups.nodes_of(b"x") == []
 
 
+def test_bundles_of_removed_groups_wait_for_nothing():
+    world = three_nodes(at_once=True)
+    world.create("placed", ONE)
+    world.create("large", {"CPU": 64.0})
+    assert list(world.groups.waiting_bundles()) == [amounts({"CPU": 64.0})]
+    for group in (b"placed", b"large"):
+        world.groups.remove(group, world.now)
+    assert list(world.groups.waiting_bundles()) == []
+
+
 def test_removed_groups_are_forgotten_in_time():
     world = GroupsWorld(at_once=True)
     for at in range(KEEP_REMOVED + 5):

@@ -194,8 +194,8 @@ class GroupTable:
         return dict(Counter(one.state for one in (*self._groups.values(), *self._pinned.values())))
 
     def waiting_bundles(self) -> Iterator[ResourceSet]:
-        """Yield each bundle of any group that has no node."""
-        for group in self._groups.values():
+        """Yield each bundle without a node of the groups that are not removed."""
+        for group in self._unsettled.values():
             for index in group.missing():
                 yield group.bundles[index]
 
