@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.head.jobs.crons import MISSED, REFUSED, SCHEDULED, latest
+from phalanx.head.jobs.crons import MISSED, REFUSED, SCHEDULED, following_time, latest
 from phalanx.head.jobs.time_limits import HeldBack
 from phalanx.manifests.cron import moment_text, parse_schedule
 from phalanx.manifests.patching import job_name
@@ -62,7 +62,7 @@ def explain_cron(cron: CronRecord, now: float) -> Explanation:
     """
     spec, zone = cron.spec, cron.spec.time_zone
     schedule = parse_schedule(spec.schedule)
-    following = schedule.after(now, zone)
+    following = following_time(schedule, zone, cron.seen, now)
     reasons = []
     if spec.suspend:
         state = "is suspended"

@@ -61,6 +61,14 @@ def test_a_cron_job_says_when_it_makes_the_next_job_and_made_the_last(world):
     ]
 
 
+def test_the_next_job_of_an_interval_counts_from_the_last_one(world):
+    _cron(world, schedule="@every 1h")
+    _later(world, 600.0)
+    assert "next job at 1970-01-01 01:01:40 UTC" in _explained(world)
+    _later(world, HOUR_S)
+    assert "next job at 1970-01-01 02:01:40 UTC" in _explained(world)
+
+
 def test_times_are_those_of_the_cron_job_s_zone(world):
     _cron(world, time_zone="Asia/Tokyo", schedule="0 12 * * *")
     assert "at 1970-01-01 12:00:00 JST" in _explained(world, "default/c")
