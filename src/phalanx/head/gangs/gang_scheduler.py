@@ -258,7 +258,7 @@ class GangScheduler:
             self._job_forgotten,
         )
         self.user_limits = limits = UserLimitsControl(clock, self.queues, self._request_cycle)
-        self.job_requests.within, self.job_requests.submitted = limits.within, limits.submitted
+        self.job_requests.longest, self.job_requests.submitted = limits.longest, limits.submitted
         registry.follow = self.news.gang_changed
         signals = Signals(outbox, nodes, self.jobs, listing)
         # The head's reports go straight to the parts that handle them.

@@ -1,4 +1,4 @@
-"""Applies a queue's time limits to a job that enters the queue."""
+"""Applies the time limits of a queue and of a job's owner to a job that enters the queue."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.readable import length_text
 
 
-def with_queue_times(spec: JobSpec, limits: TimeLimits) -> JobSpec:
-    """Return the job with a time limit: its own or, if it has none, the queue's default. Raises
-    JobCommandError if the job's own limit is longer than the queue allows.
+def with_time_limit(spec: JobSpec, limits: TimeLimits, longest_s: float | None) -> JobSpec:
+    """Return the job with a time limit: its own or, if it has none, the queue's default, but at
+    most `longest_s`, its owner's limit. Raises JobCommandError if the job's own limit is longer
+    than the queue allows.
     """
     limit_s = spec.timing.limit_s
     if limit_s is None:
-        timing = msgspec.structs.replace(spec.timing, limit_s=limits.default_s)
+        known = (one for one in (limits.default_s, longest_s) if one is not None)
+        timing = msgspec.structs.replace(spec.timing, limit_s=min(known, default=None))
         return msgspec.structs.replace(spec, timing=timing)
     if limits.max_s is not None and limit_s > limits.max_s:
         raise JobCommandError(

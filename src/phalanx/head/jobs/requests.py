@@ -13,7 +13,7 @@ from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.feasibility import check_side_by_side, check_sum
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.jobs import events as ev
-from phalanx.head.jobs.admission import check_moments, with_queue_times
+from phalanx.head.jobs.admission import check_moments, with_time_limit
 from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspended
 from phalanx.head.jobs.flows import Flows
 from phalanx.head.jobs.images import with_images
@@ -124,11 +124,11 @@ class JobRequests:
         """`follow` is called with every job that changes, and `forgotten` with every job that is
         forgotten.
         """
-        self.within: Callable[[JobSpec], JobSpec] = lambda spec: spec
+        self.longest: Callable[[JobSpec], float | None] = lambda spec: None
         self.submitted: Callable[[JobSpec], None] = lambda spec: None
-        """`within` returns a job with its owner's limits applied. `submitted` is called with each
-        job before the job is created. Both functions raise JobCommandError if the job exceeds a
-        limit.
+        """`longest` returns the owner's limit on the time limit of a job, in seconds. `submitted`
+        is called with each job before the job is created. Both functions raise JobCommandError if
+        the job exceeds a limit of its owner.
         """
 
         self.missing: Callable[[list[str]], list[str]] = lambda packages: []
@@ -270,14 +270,21 @@ class JobRequests:
         return tools - {""}
 
     def _admitted(self, spec: JobSpec) -> JobSpec:
-        """Return the job with its queue's time limits, if the queue accepts it.
+        """Return the job with a time limit (see `_timed`), if its queue accepts it.
 
-        Raises QueueUnavailableError. Raises JobCommandError if the job's time is above the queue's
-        limit, if the job may not use its reservation, or if a license does not exist.
+        Raises QueueUnavailableError. Raises JobCommandError if the job's time is above a limit, if
+        the job may not use its reservation, or if a license does not exist.
         """
-        queue = self._queues.require_open(spec.queue)
+        self._queues.require_open(spec.queue)
         self._calendar.check(spec)
-        return self.within(with_queue_times(spec, self._queues.time_limits(queue.name)))
+        return self._timed(spec)
+
+    def _timed(self, spec: JobSpec) -> JobSpec:
+        """Return the job with the time limit that its queue and owner give to jobs without one.
+        Raises JobCommandError if the job's time is above a limit of the queue or owner.
+        """
+        limits = self._queues.time_limits(spec.queue)
+        return with_time_limit(spec, limits, self.longest(spec))
 
     def _check_size(self, spec: JobSpec, limits: dict[str, float]) -> None:
         domains = self._domains.within(spec.topology, self._nodes.possible())
@@ -348,7 +355,7 @@ class JobRequests:
         if request.queue is not None and request.queue != spec.queue:
             spec = self._admitted(msgspec.structs.replace(spec, queue=request.queue))
             self._check_size(spec, self._queues.capability(spec.queue))
-        spec = self.within(with_queue_times(spec, self._queues.time_limits(spec.queue)))
+        spec = self._timed(spec)
         check_moments(spec, job.submitted, self._clock.wall())
         if spec != job.spec:
             self._jobs.handle(ev.Changed(job=job.uid, spec=spec))

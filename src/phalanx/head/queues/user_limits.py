@@ -168,22 +168,22 @@ class UserLimitsControl:
             found[ROOT] = otherwise
         return min((one for one in found.values() if one is not None), default=None)
 
-    def within(self, spec: JobSpec) -> JobSpec:
-        """Return the job with a time limit: the job's own limit or, without one, its owner's.
-        Raises JobCommandError if the job's own limit is longer than its owner's.
+    def longest(self, spec: JobSpec) -> float | None:
+        """Return the longest time limit, in seconds, that its owner may give to a job; None if the
+        owner has no such limit. Raises JobCommandError if the job's own limit is longer.
         """
+        longest_s = None
+        asked_s = spec.timing.limit_s
         for queue, limits in self._of(spec.queue, spec.user):
-            most_s, asked_s = limits.time_s, spec.timing.limit_s
-            if most_s is None or (asked_s is not None and asked_s <= most_s):
+            if limits.time_s is None:
                 continue
-            if asked_s is not None:
+            if asked_s is not None and asked_s > limits.time_s:
                 raise JobCommandError(
                     f"job {spec.uid}: time={length_text(asked_s)}: {_who(spec, queue)} may run a "
-                    f"job for at most {length_text(most_s)}"
+                    f"job for at most {length_text(limits.time_s)}"
                 )
-            timing = msgspec.structs.replace(spec.timing, limit_s=most_s)
-            spec = msgspec.structs.replace(spec, timing=timing)
-        return spec
+            longest_s = limits.time_s if longest_s is None else min(longest_s, limits.time_s)
+        return longest_s
 
     def submitted(self, spec: JobSpec) -> None:
         """Count a submission. Raises JobCommandError, and counts nothing, if the submission exceeds

@@ -14,7 +14,7 @@ from tests.effort import examples
 from tests.unit.head.jobs.shell import J, Shell, job_spec
 
 from phalanx.head.jobs import events as ev
-from phalanx.head.jobs.admission import check_moments, with_queue_times
+from phalanx.head.jobs.admission import check_moments, with_time_limit
 from phalanx.head.jobs.podgroup import kind_of, podgroup_of
 from phalanx.head.jobs.rows import job_row
 from phalanx.head.jobs.time_limits import why_held_back
@@ -376,12 +376,12 @@ def test_the_row_says_how_long_it_ran_and_when_it_ends():
 
 def test_a_queue_has_a_default_and_a_maximum():
     spec = job_spec(TWO)
-    assert with_queue_times(spec, TimeLimits(None, None)) == spec
-    assert with_queue_times(spec, TimeLimits(60.0, None)).timing.limit_s == 60
+    assert with_time_limit(spec, TimeLimits(None, None), None) == spec
+    assert with_time_limit(spec, TimeLimits(60.0, None), None).timing.limit_s == 60
     longer = job_spec(f"{TWO}, time: 2h")
-    assert with_queue_times(longer, TimeLimits(60.0, 7200.0)) == longer
+    assert with_time_limit(longer, TimeLimits(60.0, 7200.0), None) == longer
     with pytest.raises(JobCommandError) as refused:
-        with_queue_times(longer, TimeLimits(60.0, 7199.0))
+        with_time_limit(longer, TimeLimits(60.0, 7199.0), None)
     said = "job default/j: time=2h: queue default allows at most 1h59m59s (maxTime)"
     assert str(refused.value) == said
 

@@ -14,7 +14,13 @@ from phalanx.head.head import Head
 from phalanx.model.jobs.arrays import ArraySpec
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.model.jobs.timing import Timing
-from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, DeleteJob, Manifest
+from phalanx.protocol.requests.jobs import (
+    ApplyManifests,
+    CommandJob,
+    DeleteJob,
+    Manifest,
+    UpdateJob,
+)
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields
 from phalanx.protocol.requests.user_limits import ListLimits, SetLimits
 
@@ -95,6 +101,28 @@ def test_a_longer_time_is_refused_and_none_is_the_limit(place: Place) -> None:
         place.submit("three", timing=Timing(limit_s=7200.0))
     place.submit("four", user="bo")
     assert place.spec("four").timing.limit_s is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "limit_s"),
+    [
+        ({"max_time_s": 7200.0}, 3600.0),
+        ({"default_time_s": 7200.0}, 3600.0),
+        ({"default_time_s": 60.0}, 60.0),
+        ({"max_time_s": 1800.0}, 1800.0),
+    ],
+)
+def test_a_job_without_a_time_gets_the_shortest_that_applies(
+    place: Place, fields: dict[str, Any], limit_s: float
+) -> None:
+    ask(place.head, CreateQueue("short", QueueFields(parent="lab", **fields)))
+    place.limit("short", "ana", time_s=5400.0)
+    place.limit("lab", "ana", time_s=3600.0)
+    place.submit("one", queue="short")
+    assert place.spec("one").timing.limit_s == limit_s
+    place.submit("two", queue="default")
+    ask(place.head, UpdateJob("two", queue="short"))
+    assert place.spec("two").timing.limit_s == limit_s
 
 
 def test_submissions_a_second(place: Place) -> None:
