@@ -10,6 +10,7 @@ from phalanx.errors import JobCommandError
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.jobs.listing import JobListing
+from phalanx.head.jobs.steps import member_of
 from phalanx.head.nodes.directory import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.model.jobs.records import JobRecord
@@ -34,7 +35,9 @@ class Signals:
         self._listing = listing
 
     def send(self, asker: Asker[int], request: SignalJob) -> int:
-        """Send a signal to the running members that a request names. Returns their number."""
+        """Send a signal to the running members that a request names. Returns their number. Raises
+        JobCommandError if none of them runs.
+        """
         if not 1 <= request.signal <= LARGEST:
             raise ValueError(f"a signal is a number from 1 to {LARGEST}, not {request.signal}")
         job = self._listing.need(request.job)
@@ -48,8 +51,7 @@ class Signals:
             for place in [gang.members[index]]
         ]
         if not orders:
-            name = f"member {request.member} of job" if request.member else "job"
-            raise JobCommandError(f"{name} {job.uid} does not run: it is {job.state}")
+            raise JobCommandError(_refusal(job, request.member))
         for node_id in {node_id for node_id, _ in orders}:
             record = self._nodes.get(node_id)
             if record is None or not self._outbox.is_connected(record.prefix):
@@ -77,3 +79,13 @@ class Signals:
                 found = self._jobs.members.place_of(job, member.group, member.index)
                 if found is not None:
                     yield found
+
+
+def _refusal(job: JobRecord, name: str) -> str:
+    """Return why no member of the job, or not the member with this name, can get a signal."""
+    if not name:
+        return f"job {job.uid} does not run: it is {job.state}"
+    if job.spec.array is not None:
+        return f"no running task of array {job.uid} has a member {name!r}"
+    member = member_of(job, name)
+    return f"member {name} of job {job.uid} does not run: it is {member.state}"

@@ -84,7 +84,7 @@ class Steps:
         that handles the task's streams.
         """
         job = self._listing.need(request.job)
-        member = _member_of(job, request.member)
+        member = member_of(job, request.member)
         process = bytes(self._rng.randrange(256) for _ in range(PROCESS_ID_BYTES - PREFIX_BYTES))
         found = self._jobs.members.place_of(job, member.group, member.index)
         if found:
@@ -131,7 +131,7 @@ class Steps:
     def attach(self, asker: Asker[bytes], request: AttachMember) -> bytes:
         """Return the process that handles the streams of a member's first program."""
         job = self._listing.need(request.job)
-        member = _member_of(job, request.member)
+        member = member_of(job, request.member)
         group = job.spec.group(member.group)
         if group is None or not any(one.streams for one in group.template.processes[:1]):
             raise JobCommandError(
@@ -153,7 +153,7 @@ class Steps:
             raise JobCommandError(f"the node of member {member} is not connected now")
 
 
-def _member_of(job: JobRecord, name: str) -> MemberRecord:
+def member_of(job: JobRecord, name: str) -> MemberRecord:
     """Return the member with that name; for "", the first member. Raises JobCommandError for an
     unknown name.
     """

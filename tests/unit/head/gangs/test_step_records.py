@@ -182,10 +182,12 @@ def test_a_signal_is_sent_to_members_that_run(world):
     assert sent == [SignalMember(*about, 10), SignalMember(*about, 12, "all")]
     for request, why in (
         (SignalJob("job", 0), "a signal is a number from 1 to 64, not 0"),
-        (SignalJob("job", 10, member="b-0"), "member b-0 of job default/job does not run"),
+        (SignalJob("job", 10, member="b-0"), "job default/job has no member 'b-0'; it has a-0"),
     ):
         with pytest.raises((ValueError, JobCommandError), match=why):
             world.ask(request)
     world.ask(CommandJob("default/job", "cancel"))
-    with pytest.raises(JobCommandError, match="does not run: it is Terminating"):
-        world.ask(SignalJob("job", 10))
+    for member, who in (("", "^job"), ("a-0", "member a-0 of job")):
+        why = f"{who} default/job does not run: it is Terminating"
+        with pytest.raises(JobCommandError, match=why):
+            world.ask(SignalJob("job", 10, member=member))
