@@ -166,10 +166,8 @@ def verdict(job: JobRecord) -> tuple[str, str] | None:
         return None
     waiting = [name for name in job.groups if job.count(st.WAITING, group=name)]
     if waiting:
-        return (
-            st.FAILED,
-            f"the groups that {', '.join(waiting)} waits for have ended without success",
-        )
+        wait = f"{', '.join(waiting)} {'waits' if len(waiting) == 1 else 'wait'}"
+        return st.FAILED, f"the groups that {wait} for have ended without success"
     if spec.min_available >= sum(g.min_available for g in spec.groups):
         for group in spec.groups:
             done = job.count(st.SUCCEEDED, group=group.name)

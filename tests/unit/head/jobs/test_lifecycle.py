@@ -107,6 +107,13 @@ def test_why_a_job_cannot_go_on_is_said():
     assert shell.play("run x-0 ok x-0 fail a-0").job.reason == (
         "the groups that b waits for have ended without success"
     )
+    more = "{name: c, dependsOn: {name: [a]}}"
+    shell = Shell(
+        f"tasks: [{{name: x}}, {{name: a}}, {{name: b, dependsOn: {{name: [a]}}}}, {more}]"
+    )
+    assert shell.play("run x-0 ok x-0 fail a-0").job.reason == (
+        "the groups that b, c wait for have ended without success"
+    )
 
 
 # ---- retries: what costs one, and how many there are ---------------------------------------------
