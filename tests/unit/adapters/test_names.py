@@ -20,6 +20,7 @@ from phalanx.adapters.ray import alias as compat
 from phalanx.adapters.ray import modules as ray_modules
 from phalanx.adapters.ray import names
 from phalanx.adapters.ray.dialect import DIALECT
+from phalanx.adapters.ray.modules.constants import env_integer
 from phalanx.runtime.daemons import logins, personal_token
 from phalanx.runtime.engine import dialect
 
@@ -279,3 +280,11 @@ def test_what_a_module_of_rays_names_defines_it_offers(name):
         if each[0] != "_" and getattr(value, "__module__", "") == module.__name__
     ]
     assert set(own) <= set(getattr(module, "__all__", own))
+
+
+@pytest.mark.parametrize("text", ["--5", "x", "-", "²"])
+def test_a_number_in_the_environment_that_is_none_is_passed_over(monkeypatch, text):
+    monkeypatch.setenv("RAY_TASK_MAX_RETRIES", text)
+    monkeypatch.setenv("RAY_some_number", text)
+    assert DIALECT.max_retries() is None
+    assert env_integer("RAY_some_number", 7) == 7

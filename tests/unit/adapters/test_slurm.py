@@ -81,6 +81,7 @@ def test_what_is_asked_for_becomes_members(words, members, each, cpus, gpus, mem
         ("--gres=gpu:1g.10gb:1 --gpus=2g.20gb:1", "GPUs of one type"),
         ("--gres=gpu:a100:1 --gpus=h100:1", "GPUs of one type"),
         ("--nice=x", "--nice=x: it takes a whole number"),
+        ("--nice=--5", "--nice=--5: it takes a whole number"),
         ("--begin=4pm", "begin='4pm'"),
         ("--time=a", "time='a'"),
         ("-N 2 -G 3", "cannot be shared evenly"),

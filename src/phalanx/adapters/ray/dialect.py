@@ -85,7 +85,7 @@ class RaysDialect:
     def max_retries(self) -> int | None:
         """Return the value of RAY_TASK_MAX_RETRIES if it is a number."""
         text = os.environ.get("RAY_TASK_MAX_RETRIES", "")
-        return int(text) if text.lstrip("-").isdigit() else None
+        return int(text) if text.removeprefix("-").isdecimal() else None
 
     def without_client(self, address: str | None) -> str | None:
         """Return the address to use in place of the address of a Ray client server. If the server

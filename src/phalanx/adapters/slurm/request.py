@@ -405,7 +405,7 @@ def _priority(asked: Mapping[str, str]) -> int:
     found = []
     for option in ("priority", "nice"):
         given = asked.get(option, "0") or str(_NICE)
-        if not given.lstrip("-").isdecimal():
+        if not given.removeprefix("-").isdecimal():
             raise OptionError(f"--{option}={given}: it takes a whole number")
         found.append(int(given))
     return found[0] - found[1]

@@ -97,7 +97,7 @@ def suppose(snapshot: Snapshot, supposed: Supposition) -> Comparison:
         after = _with_nodes(after, one)
     for one in supposed.weights:
         queue, _, number = one.rpartition("=")
-        if not queue or not number.lstrip("-").isdecimal() or len(number) > 12:
+        if not queue or not number.removeprefix("-").isdecimal() or len(number) > 12:
             raise ValueError(f"weight {one!r}: expected QUEUE=N, such as research=5")
         after = with_weight(after, queue, int(number))
     submissions = [job for name, text in supposed.manifests for job in _jobs(after, name, text)]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.dashboard.world import node
+from tests.unit.scheduler.forecast.test_what_if import snapshot
 
-from phalanx.head.jobs.what_if import Supposition, with_ids
+from phalanx.head.jobs.what_if import Supposition, suppose, with_ids
 
 NODES = [
     node(1, name="gpu1", hostname="gpu1"),
@@ -45,3 +46,17 @@ def test_a_name_of_no_node_or_of_several_nodes_is_refused(written, said):
     with pytest.raises(ValueError, match="node") as refused:
         with_ids(Supposition(remove_nodes=(written,)), NODES)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("q=--5", "weight 'q=--5': expected QUEUE=N, such as research=5"),
+        ("q=-", "weight 'q=-': expected QUEUE=N, such as research=5"),
+        ("q=-5", "the weight of a queue must be at least 1, not -5"),
+    ],
+)
+def test_a_weight_that_no_queue_can_have_is_refused(written, said):
+    with pytest.raises(ValueError, match="weight") as refused:
+        suppose(snapshot(), Supposition(weights=(written,)))
+    assert str(refused.value) == said

@@ -47,8 +47,8 @@ def env_bool(key: str, default: bool) -> bool:
 
 def env_integer(key: str, default: int) -> int:
     """Return an environment variable as a whole number; `default` if it is not a whole number."""
-    text = os.environ.get(key)
-    return int(text) if text is not None and text.lstrip("-").isdigit() else default
+    text = os.environ.get(key, "")
+    return int(text) if text.removeprefix("-").isdecimal() else default
 
 
 def env_float(key: str, default: float) -> float:
