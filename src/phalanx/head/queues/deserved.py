@@ -1,7 +1,7 @@
 """Computes what each queue deserves by its weight, among the queues that have work.
 
-The plugin `capacity` reads these amounts where a queue declares none. The plugin `proportion`
-computes its own amounts in each cycle.
+The plugin `capacity` reads these amounts for resources of which a queue declares none. The plugin
+`proportion` computes its own amounts in each cycle.
 """
 
 from __future__ import annotations
@@ -62,13 +62,15 @@ class _Level:
 def with_deserved(
     queues: Sequence[QueueSpec], busy: Collection[str], total: Mapping[str, float]
 ) -> list[QueueSpec]:
-    """Return the queues with `deserved` filled in if it is not set.
+    """Return the queues with `deserved` filled in for the resources that it does not name.
 
     A queue is busy if it, or a queue below it, has work. Busy siblings divide `total`, or the
-    amount that their parent deserves. A sibling with a declared `deserved` gets that amount. All
-    other siblings divide the rest by their weights. A sibling gets more than its share by weight if
-    its guarantee, or the declarations of queues below it, exceed that share. No queue gets less
-    than its guarantee or more than its capability. Idle queues deserve only their guarantee.
+    amount that their parent deserves, resource by resource. A sibling that declares what it
+    deserves of a resource gets that amount. All other siblings divide the rest by their weights. In
+    Volcano a queue deserves nothing of a resource that it does not name. A sibling gets more than
+    its share by weight if its guarantee, or the declarations of queues below it, exceed that share.
+    No queue gets less than its guarantee or more than its capability. Idle queues deserve only
+    their guarantee.
 
     Queues with a path (Volcano's annotation `volcano.sh/hierarchy`) and no parent share by the
     weights of its steps.
@@ -84,7 +86,7 @@ def with_deserved(
             if queue is None:
                 mine = by_weight
             else:
-                mine = dict(queue.deserved) or _within(queue, by_weight)
+                mine = _within(queue, by_weight) | dict(queue.deserved)
                 found[queue.name] = msgspec.structs.replace(queue, deserved=_sorted(mine))
             share_out(level, mine)
 

@@ -153,16 +153,18 @@ def test_weights_share_out_what_others_leave(queues, total, deserve):
     assert [found[name] for name in queues] == deserve
 
 
-def test_who_says_what_it_deserves_of_gpus_leaves_others_their_part_of_cpus():
+def test_who_says_what_it_deserves_of_gpus_gets_a_part_of_cpus_by_weight():
     queues = [
         QueueSpec(name="root"),
-        QueueSpec(name="qs", deserved=(("nvidia.com/gpu", 4.0),)),
+        QueueSpec(name="qs", deserved=(("nvidia.com/gpu", 4.0),), weight=3),
+        QueueSpec(name="x", parent="qs", capability=(("cpu", 5.0),)),
         QueueSpec(name="default"),
     ]
     total = {"cpu": 8.0, "nvidia.com/gpu": 4.0}
-    found = {q.name: dict(q.deserved) for q in with_deserved(queues, {"qs", "default"}, total)}
-    assert found["default"] == {"cpu": 4.0, "nvidia.com/gpu": 0.0}
-    assert found["qs"] == {"nvidia.com/gpu": 4.0}
+    found = {q.name: dict(q.deserved) for q in with_deserved(queues, {"x", "default"}, total)}
+    assert found["default"] == {"cpu": 2.0, "nvidia.com/gpu": 0.0}
+    assert found["qs"] == {"cpu": 6.0, "nvidia.com/gpu": 4.0}
+    assert found["x"] == {"cpu": 5.0, "nvidia.com/gpu": 4.0}
 
 
 def test_an_idle_queue_keeps_nothing_from_others():
