@@ -114,8 +114,7 @@ class Transfers:
             if not refusal:
                 transfer = self._transfers[command.name] = _Transfer(command)
         if refusal:
-            if is_object_name(command.spare):
-                self._discard_spare(command.spare)
+            self._discard_spare(command.spare)
             self._report(Pulled(command.name, False, refusal, 0, 0.0))
             return
         transfer.threads = 1
@@ -170,7 +169,7 @@ class Transfers:
         return begun or self._files.begin(name, size, transfer.on_disk)
 
     def _discard_spare(self, spare: str) -> None:
-        if spare:
+        if is_object_name(spare):
             self._warm.release(spare)
             self._files.discard_spare(spare)
 
