@@ -18,8 +18,13 @@ _FILES, _NODE = "PHALANX_FILES", "PHALANX_NODE"
 def node_of_this_job() -> Session:
     """Return the session of the node that has started this command of a job.
 
-    Raises ConnectionError if this account may not use the node: it then belongs to another account.
+    Raises ConnectionError if this process is no command of a job, and if no living node of this
+    account runs the job.
     """
+    if _FILES not in os.environ and _NODE not in os.environ:
+        raise ConnectionError(
+            f"this process is no command of a job: neither {_FILES} nor {_NODE} is set"
+        )
     files = os.path.realpath(os.environ.get(_FILES, "/nowhere"))
     nodes = _nodes(files)
     for session, _ in nodes:
@@ -30,8 +35,10 @@ def node_of_this_job() -> Session:
     for session, one in nodes:
         if name and (one.name == name or one.node_id.startswith(name)):
             return session
+    who = f"the node {name}" if name else "the node"
     raise ConnectionError(
-        "the node of this job belongs to another account: tasks and actors stay within one account"
+        f"{who} of this job is not found: it has ended, or it belongs to another account (tasks "
+        "and actors stay within one account)"
     )
 
 
