@@ -229,7 +229,7 @@ class JobMembers:
             return
         order = member.order
         member.begin(self._clock())
-        self._note(f"member {order.name} begins, start {order.attempt}", job=order.job)
+        self._note(f"member {order.name} begins, start {order.start_number}", job=order.job)
         if not self._checks.before(member.usage.devices, partial(self._on_checked, member)):
             self._go_on(member)
         if not member.is_quiet:
@@ -295,7 +295,7 @@ class JobMembers:
         commands = [*order.before, *order.commands]
         for process, command in zip(kept.processes, commands, strict=False):
             self._processes.adopt(member, process, command, begun[process])
-        self._note(f"member {order.name} goes on, start {order.attempt}", job=order.job)
+        self._note(f"member {order.name} goes on, start {order.start_number}", job=order.job)
         return True
 
     def report_ended(self, kept: KeptMember, end: CommandEnd, now: float) -> None:

@@ -210,6 +210,11 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     free again. It removes containers that a killed member has left. Nobody waits for this command.
     """
 
+    @property
+    def start_number(self) -> int:
+        """The number of this attempt in the names of its files and in lines about it."""
+        return self.start or self.attempt
+
 
 class FetchPackage(msgspec.Struct, array_like=True, tag=150):
     """Node to head: send a part of a package from `offset` on. The answer is PackagePart."""

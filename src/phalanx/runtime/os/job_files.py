@@ -89,7 +89,7 @@ class JobDirectories:
             fd = open_below(directory, f"files/{os.path.basename(name)}", flags)
             with open(fd, "wb") as file:
                 file.write(os.fsencode(native(text)) + b"\n")
-        number, beside = _number(order), _beside(order.job)
+        number, beside = order.start_number, _beside(order.job)
         if order.prepare is not None:
             for name in self._logs(order):
                 os.close(open_below(self.root, name, os.O_WRONLY | os.O_CREAT))
@@ -102,7 +102,7 @@ class JobDirectories:
         """Return the paths below `root` of a member's log, and of the log of its preparation if
         there is one.
         """
-        log = _beside(order.job) + _log(directory_name(order.name), _number(order))
+        log = _beside(order.job) + _log(directory_name(order.name), order.start_number)
         return [log] if order.prepare is None else [log, preparing_log(log)]
 
     def give_packages(self, order: StartMember) -> None:
@@ -263,18 +263,13 @@ def _parts(job: JobId) -> tuple[str, str]:
     return directory_name(job), ""
 
 
-def _number(order: StartMember) -> int:
-    """Return the number that an attempt has in the names of its files."""
-    return order.start or order.attempt
-
-
 def _log(member: str, attempt: int) -> str:
     return f"{member}.{attempt}{_LOG}"
 
 
 def _error(order: StartMember) -> str:
     """Return the path below `root` of the file for a member's error."""
-    return f"{_beside(order.job)}{directory_name(order.name)}.{_number(order)}.error.json"
+    return f"{_beside(order.job)}{directory_name(order.name)}.{order.start_number}.error.json"
 
 
 def _punch(fd: int, end: int) -> bool:

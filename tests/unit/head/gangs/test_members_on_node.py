@@ -58,6 +58,7 @@ class Node:
         self.root = str(tmp_path)
         self.news: list[Any] = []
         self.processes: list[Any] = []
+        self.notes: list[str] = []
         self.signals = []
         self.used = {}
         self.directory_error = ""
@@ -75,7 +76,7 @@ class Node:
                 memory=self,
                 make_unique=lambda size: len(self.processes).to_bytes(size, "big"),
                 usage=NoUsageMeter(),
-                note=lambda text, **about: None,
+                note=lambda text, **about: self.notes.append(text),
             ),
             bundles,
             SimpleNamespace(notify=self.news.append),
@@ -163,6 +164,12 @@ def test_an_order_that_comes_twice_starts_one_attempt(node):
     node.start()
     node.start()
     assert (len(node.processes), node.told()) == (1, [(1, None), (1, None)])
+
+
+def test_lines_about_a_member_number_its_start_as_its_files_do(node, tmp_path):
+    node.start(attempt=7, start=2)
+    assert node.notes == ["member a-0 begins, start 2"]
+    assert [path.suffixes for path in tmp_path.rglob("*.log")] == [[".2", ".log"]]
 
 
 def test_an_attempt_that_has_ended_does_not_begin_again(node):
