@@ -47,7 +47,8 @@ class TimeDivision:
         """Whether the time `now` (seconds) is within the zone's hours.
 
         As in Volcano, the hours begin on the day of `now`. So of hours such as 22:00-06:00, the
-        part after midnight does not count.
+        part after midnight does not count (Volcano's code of 2026-08:
+        `availableRevocableZone` in pkg/scheduler/plugins/tdm/tdm.go).
         """
         start, _, end = self._hours.get(zone, "").partition("-")
         first, last = clock_minutes(start), clock_minutes(end)
