@@ -7,7 +7,8 @@ Source: Volcano's extender plugin. The plugin itself opens no socket: the caller
 If a server fails, exceeds its timeout or gives an invalid answer, the plan gets a warning. The
 server is then not asked again in this cycle, which continues without it. A missing answer counts as
 a refusal only with `extender.ignorable: false`. In Volcano it counts as a refusal without this
-argument, too.
+argument, too. But if the server fails at onSessionOpen and may not be ignored, then, as in Volcano,
+the plugin takes no part in the cycle, so it refuses nothing.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ class Extender:
     def _overused(self, queue: int) -> bool:
         name = self._session.cluster.queues[queue].name
         answer = self._call("queueOverused", name, {"queue": name}, dict)
-        return bool(answer.get("overused")) if answer is not None else False
+        return bool(answer.get("overused")) if answer is not None else not self._ignorable
 
     def _enqueueable(self, job: Job) -> int:
         answer = self._call("jobEnqueueable", job.uid, {"job": job.uid}, dict)

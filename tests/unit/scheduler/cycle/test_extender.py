@@ -81,6 +81,15 @@ def test_where_an_answer_is_required_silence_is_a_no() -> None:
     assert decide(lambda url, payload, timeout_s: None, table).binds == {}
 
 
+@pytest.mark.parametrize(("ignorable", "bound"), [("true", 1), ("false", 0)])
+def test_silence_about_a_queue_is_a_no_where_an_answer_is_required(
+    ignorable: str, bound: int
+) -> None:
+    text = table("queueOverused").replace("@b", "")
+    text = text.replace("extender.urlPrefix", f"extender.ignorable={ignorable}; extender.urlPrefix")
+    assert len(decide(lambda url, payload, timeout_s: None, text).binds) == bound
+
+
 def test_without_a_connection_it_warns() -> None:
     plan = decide(None)
     assert len(plan.binds) == 2
