@@ -492,7 +492,10 @@ class Cluster:
         more = load - self._others.get(node, 0)
         if not more.any():
             return
-        self._others[node] = load
+        if load.any():
+            self._others[node] = load
+        else:
+            del self._others[node]
         self.idle[at] -= more
         self.used[at] += more
         self.future[at] -= more
@@ -519,7 +522,7 @@ class Cluster:
         return 0 if load is None else int(load[resource])
 
     def nodes_of_others(self) -> list[int]:
-        """Return the nodes for which `occupy` has set amounts."""
+        """Return the nodes on which outside work (see `occupy`) holds something."""
         return [self.node_index[name] for name in self._others]
 
     def evict(self, t: int) -> None:

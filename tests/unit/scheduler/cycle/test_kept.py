@@ -362,7 +362,9 @@ def test_what_others_take_is_not_free_until_they_take_less() -> None:
     bound = carry_out(kept, 0.0)
     assert len(bound) == 3
     end(kept, [task.uid for task in tasks])
+    assert kept.nodes_of_others() == [0]
     kept.occupy("n0", ())
+    assert kept.nodes_of_others() == []
     assert_same(kept, Cluster(kept.snapshot_now()))
 
 
