@@ -34,7 +34,13 @@ class Stopwatch:
         """
         key = ("hook", f"{hook} {plugin}")
         if isinstance(fn, Filter):
-            return replace(fn, passes=self._timed(key, fn.passes))
+            beside, detail = fn.passes_beside_leaving, fn.detail
+            return replace(
+                fn,
+                passes=self._timed(key, fn.passes),
+                passes_beside_leaving=None if beside is None else self._timed(key, beside),
+                detail=None if detail is None else self._timed(key, detail),
+            )
         if isinstance(fn, Scorer):
             return replace(fn, score=self._timed(key, fn.score))
         return self._timed(key, fn)
