@@ -51,4 +51,4 @@ def _phase(phase: str) -> str:
     """Return the podgroup's phase for the next cycle. A gang in the phase Unknown is let in
     again.
     """
-    return "Inqueue" if phase in ("Unknown",) else phase
+    return "Inqueue" if phase == "Unknown" else phase

@@ -112,7 +112,7 @@ class _Search:
             return self._beside()
         return self._in_node(count) if self._inside else self._in_cell(count)
 
-    def _take(self, node: int, count: int) -> str | bool:
+    def _take(self, node: int, count: int) -> bool:
         """Take cells for tasks on a node, unless the promises forbid it. Returns whether the cells
         were taken.
         """
