@@ -58,6 +58,10 @@ class RefHooks(Protocol):
         """Return the value of a ready reference. Raises the reference's error, or Vanished."""
         ...
 
+    def call_site(self, ref: ObjectRef[Any]) -> str:
+        """Return where in the program the object was made, if that is recorded; otherwise ""."""
+        ...
+
 
 class _Process:
     """The hooks through which references reach their process. The hooks are set while a runtime is
@@ -188,8 +192,10 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         return self._owner.hex()
 
     def call_site(self) -> str:
-        """Return "". Ray can return the line of the program that made the reference."""
-        return ""
+        """Return where in the program the object was made, if the environment turns on the
+        recording of such places (RAY_record_ref_creation_sites=1); otherwise "".
+        """
+        return "" if process.hooks is None else process.hooks.call_site(self)
 
     def future(self) -> concurrent.futures.Future[T]:
         """Return a concurrent future of the value."""

@@ -37,6 +37,7 @@ phalanx.get([result, answer])
 sites = {row.object_id: row.call_site for row in list_objects()}
 for ref in (kept, result, answer):
     print(sites[ref.hex()].replace(__file__, "FILE"))
+    assert (ref.call_site() or "disabled") == sites[ref.hex()]
 print(summarize_objects()["cluster"]["callsite_enabled"])
 tasks = list_tasks(filters=[("type", "!=", "ACTOR_CREATION_TASK")], detail=True)
 assert {row.call_site for row in tasks} == (

@@ -142,6 +142,10 @@ class ClientReferences:
             raise Vanished
         return self.read(ref._value, ref._inner or [])
 
+    def call_site(self, ref: ObjectRef[Any]) -> str:
+        """Return "": clients record no places."""
+        return ""
+
     def _arrived(self, message: m.Arrived) -> None:
         self._complete(message.ref, message.value, self.inner_of(message.value))
 

@@ -45,6 +45,8 @@ class ReferenceHooks:
         self.abandoned = abandoned
         self._kick = kick
         self._held_back: list[Callable[[], None]] | None = None
+        self.call_site: Callable[[ObjectRef[Any]], str] = lambda ref: ""
+        """Returns where in the program an object was made; replaced if places are recorded."""
 
     @contextmanager
     def lock_without_callbacks(self) -> Iterator[None]:

@@ -133,8 +133,6 @@ class Runtime:
         owner = self.owner
         owner.state.pid = own_pid()
         owner.state.stacks = thread_stacks
-        if call_sites.are_recorded():
-            self._record_places()
         owner.state.living, owner.state.living_holds = living_references, living_holds
         self.requests = NodeRequests(owner.requests, self.node, self.reactor, self.flush)
         self.values = Values(
@@ -161,6 +159,8 @@ class Runtime:
             owner.abandoned,
             self.reactor.kick,
         )
+        if call_sites.are_recorded():
+            self._record_places()
         self.caller = handles.Caller(
             process_id, self.lock, owner.calls, self.packer.pack, self.hooks, self.reactor.kick
         )
@@ -196,7 +196,7 @@ class Runtime:
     def _record_places(self) -> None:
         owner, sites = self.owner, call_sites.CallSites()
         owner.state.call_site, owner.state.has_call_sites = sites.of, True
-        owner.reconstruction.call_site = sites.of
+        owner.reconstruction.call_site = self.hooks.call_site = sites.of
         owner.tasks.note_made = owner.calls.note_made = owner.objects.note_made = sites.note
 
     def attach(self, executor: LocalExecutor) -> None:
