@@ -6,6 +6,7 @@ import contextlib
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable
 
 from phalanx.errors import ProtocolError
@@ -22,16 +23,19 @@ MAX_CONNECTIONS = 256
 def serve_port(
     listening: socket.socket, dial: Callable[[], Connection], is_over: Callable[[], bool]
 ) -> None:
-    """Serve connections. When no connection has come for a second, call `is_over`, and return if it
-    is True. `dial` opens the other side of a connection.
+    """Serve connections. Each second, call `is_over`, and return if it is True. `dial` opens the
+    other side of a connection.
     """
     slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+    look_at = time.monotonic() + _LOOK_EVERY_S
     while True:
-        if not wait_for(listening.fileno(), select.POLLIN, _LOOK_EVERY_S):
+        has_come = wait_for(listening.fileno(), select.POLLIN, _LOOK_EVERY_S)
+        may_serve = has_come and slots.acquire(timeout=_LOOK_EVERY_S)
+        if time.monotonic() >= look_at:
             if is_over():
                 return
-            continue
-        if not slots.acquire(timeout=_LOOK_EVERY_S):
+            look_at = time.monotonic() + _LOOK_EVERY_S
+        if not may_serve:
             continue
         here, _ = listening.accept()
         try:
