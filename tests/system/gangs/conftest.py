@@ -87,6 +87,6 @@ def rows_of_gangs():
 
 
 def none_left():
-    """Whether no gang is left and all resources of the machine are free."""
-    total = phalanx.cluster_resources()
-    return not rows_of_gangs() and phalanx.available_resources().get("CPU") == total["CPU"]
+    """Whether no gang is left and all CPUs and GPUs of the machine are free."""
+    total, free = phalanx.cluster_resources(), phalanx.available_resources()
+    return not rows_of_gangs() and all(free.get(name) == total.get(name) for name in ("CPU", "GPU"))
