@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import tempfile
 import zipfile
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from phalanx.adapters.ray.jobs.packing import pack as pack_for_ray
 from phalanx.api.job import Job
 from phalanx.api.job_config import JOB_CONFIG
 from phalanx.api.uploads import with_packages
+from phalanx.cli.table import safe
 from phalanx.model.packages import MOST_BYTES, mark_of, read_uri, read_uris, uris_in, written_uris
 from phalanx.protocol.requests.packages import PutPackage
 from phalanx.runtime.environments import packing, uploading
-from phalanx.runtime.environments.packing import Packed, name_in_package, pack
+from phalanx.runtime.environments.packing import Packed, contents, name_in_package, pack
 from phalanx.runtime.environments.uploading import NoPackagesError, Uploads, upload
 
 
@@ -71,6 +77,51 @@ def test_what_cannot_be_packed_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr(packing, "MOST_BYTES", 10)
     with pytest.raises(ValueError, match=r"at most 10 B. The largest files: the-largest-file"):
         pack(str(tmp_path))
+
+
+def unreadable(path: Path, *_: object, **__: object) -> NoReturn:
+    raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    root = make(tmp_path, "wd/sub/a.py", "wd/.phalanxignore")
+    monkeypatch.setattr(Path, "open", unreadable)
+    with pytest.raises(
+        ValueError, match=r"/wd/\.phalanxignore cannot be read: Permission denied\. "
+    ):
+        pack(str(root / "wd"))
+    with pytest.raises(ValueError, match=r"/a\.py cannot be read: Permission denied$"):
+        pack(str(root / "wd/sub/a.py"))
+    with pytest.raises(ValueError, match=r"/a\.py cannot be read.*leave it out with `excludes`"):
+        pack_for_ray(root / "wd/sub")
+    monkeypatch.setattr(Path, "iterdir", unreadable)
+    for call in (pack, contents):
+        with pytest.raises(ValueError, match=r"/wd cannot be read: Permission denied$"):
+            call(str(root / "wd"))
+    monkeypatch.setattr(os, "scandir", unreadable)
+    with pytest.raises(ValueError, match=r"/wd cannot be read: Permission denied$"):
+        pack_for_ray(root / "wd")
+
+
+def test_a_full_disk_is_not_said_to_be_an_unreadable_file(tmp_path, monkeypatch):
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    root = make(tmp_path, "a.py")
+    monkeypatch.setattr(tempfile, "SpooledTemporaryFile", full)
+    with pytest.raises(ValueError, match="cannot be packed: No space left on device"):
+        pack(str(root))
+
+
+def test_a_name_that_is_not_utf_8_is_shown(tmp_path):
+    root = make(tmp_path, "sub/a.py")
+    Path(os.fsdecode(os.fsencode(root / "sub") + b"/\xff.py")).touch()
+    for call in (pack, contents):
+        with pytest.raises(ValueError, match="has a name that is not UTF-8") as refused:
+            call(str(root))
+        assert "sub/\\xff.py" in safe(str(refused.value))
+    with pytest.raises(ValueError, match="has a name that is not UTF-8"):
+        pack_for_ray(root)
 
 
 def test_an_upload_goes_on_where_it_was_cut_off(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from typing import IO, NamedTuple
 from phalanx.model.ignoring import Rule, is_ignored, read_rules
 from phalanx.model.packages import MOST_BYTES
 from phalanx.model.readable import size
+from phalanx.runtime.environments.packed_files import check_name, naming_the_file
 
 IGNORE_FILES = (".gitignore", ".rayignore", ".phalanxignore")
 """Files in a directory with patterns of the paths that are left out. If they contradict each other,
@@ -61,15 +62,29 @@ def pack(path: str, excludes: Sequence[str] = (), *, with_its_name: bool = False
     """Return the package of a directory, of a module that is one file, or of a zip file or wheel.
 
     `excludes` are patterns as in .gitignore. With `with_its_name`, the directory itself is in the
-    package, as is necessary for a module. Raises ValueError for a path that does not exist, and
-    for a package that is too large.
+    package, as is necessary for a module. Raises ValueError for a path that does not exist, for a
+    file that cannot be packed, and for a package that is too large.
     """
+    with naming_the_file(path):
+        return _pack(path, excludes, with_its_name)
+
+
+def _pack(path: str, excludes: Sequence[str], with_its_name: bool) -> Packed:
     found = contents(path, excludes, with_its_name=with_its_name)
     listed = [(one.name, one.size) for one in found]
     if (archive_path := _archive(path)) is not None:
         return _bounded(Packed(archive_path.open("rb"), listed), path)
     _check(sum(length for _, length in listed), MOST_UNPACKED, listed, path)
     packed = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 -- the caller closes it
+    try:
+        _write(packed, found)
+    except OSError:
+        packed.close()
+        raise
+    return _bounded(Packed(packed, listed), path)
+
+
+def _write(packed: IO[bytes], found: Sequence[Content]) -> None:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for one in found:
             entry = zipfile.ZipInfo(one.name, _EPOCH)
@@ -81,7 +96,6 @@ def pack(path: str, excludes: Sequence[str] = (), *, with_its_name: bool = False
             ):
                 while piece := source.read(_PIECE):
                     target.write(piece)
-    return _bounded(Packed(packed, listed), path)
 
 
 def contents(
@@ -90,8 +104,14 @@ def contents(
     """Return the files that `pack` packs with these arguments, in a fixed order.
 
     The list has the sizes and times of all files, so two equal lists almost certainly mean equal
-    packages. Raises ValueError for a path that does not exist.
+    packages. Raises ValueError for a path that does not exist, and for a file that cannot be
+    packed.
     """
+    with naming_the_file(path):
+        return _contents(path, excludes, with_its_name)
+
+
+def _contents(path: str, excludes: Sequence[str], with_its_name: bool) -> list[Content]:
     if (archive := _archive(path)) is not None:
         return [_content(archive, archive.name)]
     root = _root(path)
@@ -123,6 +143,7 @@ def _archive(path: str) -> Path | None:
 
 
 def _content(path: Path, name: str) -> Content:
+    check_name(path, name)
     about = path.stat()
     return Content(path, name, about.st_size, about.st_mode, about.st_mtime_ns)
 
@@ -156,11 +177,12 @@ def files_below(root: Path, excludes: Sequence[str] = ()) -> Iterator[Path]:
 def _files(
     at: Path, name: str, rules: list[Rule], last: list[Rule], above: set[Path]
 ) -> Iterator[Path]:
+    entries = sorted(at.iterdir())
     for file in IGNORE_FILES:
         if (at / file).is_file():
             lines = (at / file).read_text("utf-8", "replace").splitlines()
             rules = rules + read_rules(lines, name)
-    for path in sorted(at.iterdir()):
+    for path in entries:
         below = f"{name}/{path.name}" if name else path.name
         is_directory = path.is_dir()
         if is_ignored(below, is_directory, [*rules, *last]):

@@ -88,19 +88,14 @@ class Uploads:
         if read_uri(path) is not None:
             return path
         is_module = field == "py_modules"
-        try:
-            files = contents(path, excludes, with_its_name=is_module)
-            about = (path, field, tuple(excludes))
-            known = self._known.get(about)
-            if known is None or known[0] != files:
-                packed = pack(path, excludes, with_its_name=is_module)
-                with packed.file:
-                    upload(path, packed, self._ask, self._say)
-                name = name_in_package(path) if is_module else ""
-                known = files, PackageUri(packed.sha256, packed.size, name)
-                self._known[about] = known
-        except OSError as error:
-            raise ValueError(
-                f"{field} of runtime_env: {error.filename}: {error.strerror}"
-            ) from None
+        files = contents(path, excludes, with_its_name=is_module)
+        about = (path, field, tuple(excludes))
+        known = self._known.get(about)
+        if known is None or known[0] != files:
+            packed = pack(path, excludes, with_its_name=is_module)
+            with packed.file:
+                upload(path, packed, self._ask, self._say)
+            name = name_in_package(path) if is_module else ""
+            known = files, PackageUri(packed.sha256, packed.size, name)
+            self._known[about] = known
         return str(known[1])

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from io import BytesIO
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
+
+from phalanx.runtime.environments.packed_files import EXCLUDE, check_name, naming_the_file
 
 LEFT_OUT = (".git", ".venv", "venv", "__pycache__")
 """Directories that never belong to a package, as in Ray."""
@@ -24,8 +26,13 @@ def pack(
 
     A zip file or wheel is a package already. `excludes` are patterns of paths below the directory.
     With `with_its_name`, the directory itself is in the package, as is necessary for a module.
-    Raises ValueError for a path that does not exist.
+    Raises ValueError for a path that does not exist, and for a file that cannot be packed.
     """
+    with naming_the_file(str(root), EXCLUDE):
+        return _pack(root, excludes, with_its_name)
+
+
+def _pack(root: Path, excludes: Sequence[str], with_its_name: bool) -> tuple[str, IO[bytes]]:
     if not root.exists():
         raise ValueError(
             f"{root} is not a valid path: working_dir and py_modules must name directories"
@@ -39,7 +46,9 @@ def pack(
     digest = hashlib.sha256()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in _files(root, list(excludes)):
-            name, data = path.relative_to(top).as_posix(), path.read_bytes()
+            name = path.relative_to(top).as_posix()
+            check_name(path, name, EXCLUDE)
+            data = path.read_bytes()
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.external_attr = (path.stat().st_mode & 0o777 | 0o100000) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
@@ -54,7 +63,7 @@ def _files(root: Path, excludes: list[str]) -> Iterator[Path]:
     if root.is_file():
         yield root
         return
-    for directory, below, names in os.walk(root, followlinks=True):
+    for directory, below, names in os.walk(root, onerror=_refuse, followlinks=True):
         here = Path(directory)
         below[:] = sorted(
             name
@@ -65,6 +74,10 @@ def _files(root: Path, excludes: list[str]) -> Iterator[Path]:
             path = here / name
             if path.is_file() and not _is_excluded(path.relative_to(root), excludes):
                 yield path
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise error
 
 
 def _is_excluded(path: Path, excludes: Iterable[str]) -> bool:
