@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,13 +14,13 @@ from typing import Annotated, Any
 
 import typer
 
-import phalanx
 from phalanx.adapters.ray.command import jobs as ray_jobs
 from phalanx.adapters.ray.command import logs as ray_logs
 from phalanx.adapters.ray.command.status import ray_status_text
 from phalanx.cli import start as start_command
 from phalanx.cli import state
 from phalanx.cli import stop as stop_command
+from phalanx.cli.command_scripts import install_scripts
 from phalanx.cli.ending import exiting
 from phalanx.cli.options import Argument, Group, Option
 from phalanx.cli.reach import NOT_ALLOWED, USAGE, ask, fail
@@ -415,21 +414,10 @@ def install(
     ] = False,
 ) -> None:
     """Install Phalanx's version of the command `ray` into a directory."""
-    file = directory / "ray"
     mark = "from phalanx.adapters.ray.command.main import main"
     before = "from phalanx.cli.ray_command import main"  # as version 0.1 wrote it
-    with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
-        text = file.read_text()
-        if mark not in text and before not in text and not force:
-            fail(f"{file} is another `ray` command. Give --force to replace it.", USAGE)
-    root = Path(phalanx.__file__).resolve().parent.parent
-    lines = ("import sys", f"sys.path.append({str(root)!r})", mark, "main()")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        file.write_text("\n".join((f"#!{sys.executable}", *lines, "")))
-        file.chmod(0o755)
-    except OSError as error:
-        fail(f"{error.filename}: {error.strerror}")
+    calls = {"ray": f"{mark}\nmain()"}
+    (file,) = install_scripts(directory, calls, (mark, before), force)
     say(f"{file} now runs Phalanx; check with `ray --version`.")
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import shutil
-import sys
 from pathlib import Path
 from typing import Annotated
 
-import phalanx
 from phalanx.adapters.slurm.commands.running import COMMANDS, OURS, main, run
+from phalanx.cli.command_scripts import install_scripts
 from phalanx.cli.options import AllWords, Argument, Group, Option, Registrar
-from phalanx.cli.reach import USAGE, fail
 from phalanx.cli.registry import RUN
 from phalanx.cli.table import say
 
@@ -47,24 +44,11 @@ def install(
     ] = False,
 ) -> None:
     """Install Phalanx's versions of sbatch, srun, squeue, scancel and others into a directory."""
-    files = {name: directory / name for name in COMMANDS}
-    for file in files.values():
-        with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
-            text = file.read_text()
-            if not any(line in text for line in (OURS, *BEFORE)) and not force:
-                fail(f"{file} exists and is not Phalanx's: --force overwrites it.", USAGE)
-    root = Path(phalanx.__file__).resolve().parent.parent
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        for name, file in files.items():
-            lines = ("import sys", f"sys.path.append({str(root)!r})", OURS, f"main({name!r})")
-            file.write_text("\n".join((f"#!{sys.executable}", *lines, "")))
-            file.chmod(0o755)
-    except OSError as error:
-        fail(f"{error.filename}: {error.strerror}")
-    say(f"{', '.join(files)} in {directory} are now Phalanx's; `sbatch --version` shows it.")
+    calls = {name: f"{OURS}\nmain({name!r})" for name in COMMANDS}
+    install_scripts(directory, calls, (OURS, *BEFORE), force)
+    say(f"{', '.join(COMMANDS)} in {directory} are now Phalanx's; `sbatch --version` shows it.")
     found = shutil.which("sbatch")
-    if found is None or not Path(found).samefile(files["sbatch"]):
+    if found is None or not Path(found).samefile(directory / "sbatch"):
         before = f"before {os.path.dirname(found)} " if found else ""
         path = shlex.quote(str(directory.resolve()))
         say(f"It must stand {before}in your PATH: export PATH={path}:$PATH")
