@@ -207,6 +207,7 @@ def _start_node(
 def _node_settings(given: values.StartOptions) -> dict[str, Any]:
     """Return the fields of NodeOptions for these options, except the node's amounts."""
     values.check_host(given.host)
+    values.check_node(given)
     return {
         "launch": _launch_socket() if given.system else "",
         "node_name": given.node_name,
@@ -224,11 +225,21 @@ def _node_settings(given: values.StartOptions) -> dict[str, Any]:
 
 
 def _amounts(given: values.StartOptions, is_first: bool) -> NodeAmounts:
-    from phalanx.api.amounts import check_amounts
+    from phalanx.runtime.os.detection import memory_bytes
     from phalanx.runtime.os.node_amounts import node_amounts
 
     resources, memory = values.read_resources(given.resources), given.object_store_memory
-    check_amounts(given.num_cpus, given.num_gpus, resources, None, memory)
+    values.check_amounts(
+        num_cpus=given.num_cpus,
+        num_gpus=given.num_gpus,
+        resources=resources,
+        object_store_memory=memory,
+    )
+    if memory is not None and memory > (most := memory_bytes()):
+        raise ValueError(
+            f"--object-store-memory {size(memory)} is more than the memory of this machine, "
+            f"{size(most)}."
+        )
     return node_amounts(
         given.num_cpus,
         given.num_gpus,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from phalanx.cli.node_checks import read_check_rules, read_checks
+from phalanx.cli.option_names import OF_START, with_options
 from phalanx.cli.reach import read_object
 
 if TYPE_CHECKING:
@@ -124,6 +126,16 @@ def read_resources(text: str | None) -> dict[str, Any] | None:
     return read_object("resources", text, '{"TPU": 4}')
 
 
+def check_amounts(**given: Any) -> None:
+    """Check amounts of a node by the options that set them, and name the options in errors."""
+    from phalanx.api import amounts
+
+    try:
+        amounts.check_amounts(**given)
+    except (TypeError, ValueError) as error:
+        raise ValueError(with_options(str(error), OF_START)) from None
+
+
 def read_limits(texts: list[str]) -> dict[str, float]:
     """Return the limits of `--limit`."""
     from phalanx.head.nodes.liveness import HealthLimits
@@ -138,32 +150,55 @@ def read_history(texts: list[str]) -> dict[str, float]:
     return _numbers("history", texts, HistoryLimits, whole=("records",))
 
 
+def check_node(given: StartOptions) -> None:
+    """Check the options of a node that nothing else checks before a head has started."""
+    from phalanx.runtime.devices.recorded import check_declared
+
+    # No part of `check_value`: a configuration may name a file of another machine.
+    checks = {"node_name": _check_name, "ports": _check_ports, "devices": check_declared}
+    for name, check in checks.items():
+        try:
+            if value := getattr(given, name):
+                check(value)
+        except ValueError as error:
+            raise ValueError(f"--{name.replace('_', '-')}: {error}") from None
+
+
 def check_value(name: str, value: Any) -> None:
     """Check the value of one option of `phalanx start`, as the command itself checks it."""
-    if name == "host":
-        check_host(value)
-    elif name == "labels":
-        read_labels(value)
-    elif name == "placement":
-        read_placement(value)
-    elif name == "system_config":
-        read_settings(value)
-    elif name == "resources":
-        read_resources(value)
-    elif name == "limit":
-        read_limits(value)
-    elif name == "history":
-        read_history(value)
-    elif name == "check":
-        read_checks(value)
-    elif name == "check_every":
-        read_check_rules(value, StartOptions().check_limit)
-    elif name == "check_limit":
-        read_check_rules(StartOptions().check_every, value)
-    elif name == "ports":
-        from phalanx.scheduler.devices.ports import parse_ports
+    if name in _CHECKS:
+        _CHECKS[name](value)
 
-        parse_ports(value)
+
+def _check_ports(text: str) -> None:
+    from phalanx.scheduler.devices.ports import parse_ports
+
+    parse_ports(text)
+
+
+def _check_name(name: str) -> None:
+    from phalanx.runtime.daemons.starting import check_node_name
+
+    check_node_name(name)
+
+
+_CHECKS: dict[str, Callable[[Any], object]] = {
+    "host": check_host,
+    "labels": read_labels,
+    "placement": read_placement,
+    "system_config": read_settings,
+    "resources": lambda text: check_amounts(resources=read_resources(text)),
+    "num_cpus": lambda amount: check_amounts(num_cpus=amount),
+    "num_gpus": lambda amount: check_amounts(num_gpus=amount),
+    "object_store_memory": lambda amount: check_amounts(object_store_memory=amount),
+    "limit": read_limits,
+    "history": read_history,
+    "check": read_checks,
+    "check_every": lambda text: read_check_rules(text, StartOptions().check_limit),
+    "check_limit": lambda text: read_check_rules(StartOptions().check_every, text),
+    "ports": _check_ports,
+    "node_name": _check_name,
+}
 
 
 def _numbers(option: str, texts: list[str], kind: Any, whole: tuple[str, ...]) -> dict[str, float]:

@@ -200,11 +200,7 @@ def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
     """Return the configuration that the node's process reads. Raises ValueError."""
     parse_ports(options.ports)
     check_devices(options.resources, {**os.environ, **options.env_vars})
-    if options.node_name and not is_value(options.node_name):
-        raise ValueError(
-            f"{options.node_name!r} is no valid node name: use 1 to 63 letters, digits, '-', '_' "
-            "and '.', beginning and ending with a letter or digit."
-        )
+    check_node_name(options.node_name)
     node_id = os.urandom(28).hex()
     for address in (options.head, *options.standbys):
         split_address(address)
@@ -237,6 +233,15 @@ def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
         "launch": options.launch,
         "shared_dir": options.shared_dir,
     }
+
+
+def check_node_name(name: str) -> None:
+    """Raise ValueError if `name` is no valid name of a node. "" stands for the default name."""
+    if name and not is_value(name):
+        raise ValueError(
+            f"{name!r} is no valid node name: use 1 to 63 letters, digits, '-', '_' "
+            "and '.', beginning and ending with a letter or digit."
+        )
 
 
 def _start(

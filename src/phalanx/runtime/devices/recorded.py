@@ -33,6 +33,27 @@ def declared_cards(path: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
     return cards_of(devices)
 
 
+def check_declared(path: str) -> None:
+    """Raise ValueError if a file does not exist or does not describe devices. A file that simulates
+    trouble is accepted.
+    """
+    try:
+        data: dict[str, Any] = msgspec.json.decode(Path(path).read_bytes(), type=dict)
+        if data.get("hangs") or data.get("fails"):
+            return
+        for at, one in enumerate(data["devices"]):
+            _sample(at, one)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+    except NoDevicesError as error:
+        raise ValueError(f"{path}: {error}") from None
+    except (KeyError, TypeError, AttributeError, msgspec.MsgspecError):
+        raise ValueError(
+            f'{path} does not describe devices: it must be JSON such as {{"devices": [{{}}]}} '
+            "(docs/howto/health.md)"
+        ) from None
+
+
 class RecordedReader:
     """Reads devices from a file. An Xid in the file counts once each time the file is written."""
 

@@ -38,7 +38,7 @@ address = "10.0.0.2"
 user = "root"
 options = ["ConnectTimeout=3"]
 num_cpus = 4
-resources = { TPU = 4, license = 0.5 }
+resources = { TPU = 4, license = 5 }
 labels = { rack = "é\\"1" }
 """
 SMALL = 'head = "a"\n[machines.a]\nhost = "10.0.0.1"\n'
@@ -63,7 +63,7 @@ def test_the_options_of_a_machine_are_a_configuration_file() -> None:
             "store": "redis://:secret@10.0.0.9:6379/0",
             "shared": True,
             "num_cpus": 4,
-            "resources": {"TPU": 4, "license": 0.5},
+            "resources": {"TPU": 4, "license": 5},
             "labels": {"rack": 'é"1'},
         }
     }
