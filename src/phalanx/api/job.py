@@ -335,8 +335,13 @@ class Job:
             words: tuple[str, ...] = ("sh", "-c", self.command)
         else:
             words = tuple(map(str, self.command))
-        if not words or not words[0] or not words[-1]:
-            raise refused("command", self.command, "a text for a shell or a list of words")
+        given = self.command if isinstance(self.command, str) else " ".join(words[:1])
+        if not given.strip():
+            raise refused(
+                "command",
+                self.command,
+                "a text for a shell or a list of words, of which the first names a program",
+            )
         return words
 
     def _amounts(self) -> dict[str, Any]:
@@ -441,7 +446,10 @@ def _name_for(words: Sequence[str]) -> str:
     from pathlib import Path
 
     first = words[-1].split() if words[0] == "sh" else list(words)
-    stem = Path(shlex.split(first[0])[0] if first else "job").stem.lower()
+    try:
+        stem = Path(next(iter(shlex.split("".join(first[:1]))), "job")).stem.lower()
+    except ValueError:  # a single quotation mark
+        stem = "job"
     kept = "".join(c for c in stem if c.isascii() and c.isalnum())[:_LONGEST_STEM] or "job"
     return f"{kept if kept[0].isalpha() else 'job'}-{_random_end()}"
 

@@ -47,6 +47,8 @@ REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]]
         ValueError,
         r"command=\['', 'a'\]: it must be a text for a shell",
     ),
+    "a blank command": ((" \n",), {}, ValueError, r"command=' \\n': it must be a text for a shell"),
+    "a blank program": (([" ", "a"],), {}, ValueError, "of which the first names a program"),
     "no time at all": (
         ("true",),
         {"time_limit_s": 0},
@@ -131,6 +133,14 @@ def test_what_is_left_out_is_filled_in() -> None:
 def test_names_of_many_jobs_of_one_command_differ() -> None:
     names = [Job("true").name for _ in range(10_000)]
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("command", "begin"),
+    [("'", "job-"), (["it's"], "job-"), ("# x", "job-"), (["echo", ""], "echo-"), ("a b", "a-")],
+)
+def test_a_job_gets_a_name_from_any_command(command: str | list[str], begin: str) -> None:
+    assert str(Job(command).name).startswith(begin)
 
 
 def test_it_becomes_a_gang_of_equal_members() -> None:
