@@ -64,9 +64,9 @@ def exiting(prefix: str = "") -> Iterator[None]:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        from phalanx.errors import CurrentDirectoryError
+        from phalanx.errors import CurrentDirectoryError, SystemFailureError
 
-        if not isinstance(error, CurrentDirectoryError):
+        if not isinstance(error, CurrentDirectoryError | SystemFailureError):
             raise
         say(f"{prefix}{error}", err=True)
         sys.exit(1)

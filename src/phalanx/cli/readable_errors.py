@@ -27,5 +27,7 @@ def failing_readably() -> Iterator[None]:
 
 def sentence(error: BaseException) -> str:
     """Return an error as a sentence. A name or path at the beginning stays unchanged."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename} cannot be used: {error.strerror}"
     text = str(error) or type(error).__name__
     return text[0].upper() + text[1:] if text.split()[0].isalpha() else text

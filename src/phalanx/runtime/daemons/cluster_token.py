@@ -14,8 +14,14 @@ import contextlib
 import os
 import re
 
-from phalanx.errors import AuthenticationError
-from phalanx.runtime.os.private_files import NotPrivateError, read_private, write_draft
+from phalanx.errors import AuthenticationError, SystemFailureError
+from phalanx.runtime.os.private_files import (
+    WHAT_HELPS,
+    NotPrivateError,
+    make_directory,
+    read_private,
+    write_draft,
+)
 
 TOKEN_FILE = "PHALANX_TOKEN_FILE"
 _TOKEN_BYTES = 32
@@ -33,12 +39,20 @@ def ensure(path: str) -> None:
     """Make a token at `path` unless one exists. A missing directory is made with mode 0700.
 
     If several processes start at the same time, one makes the token, and all others find it
-    complete.
+    complete. Raises SystemFailureError if no token can be written there.
     """
     if os.path.lexists(path):
         return
-    directory = os.path.dirname(os.path.abspath(path))
-    os.makedirs(directory, mode=0o700, exist_ok=True)
+    try:
+        _make(path)
+    except OSError as error:
+        raise SystemFailureError(
+            f"A new token cannot be written to {path}: {error.strerror or error}. {WHAT_HELPS}"
+        ) from None
+
+
+def _make(path: str) -> None:
+    make_directory(os.path.dirname(os.path.abspath(path)))
     draft = _draft(path, [_new()])
     try:
         with contextlib.suppress(FileExistsError):

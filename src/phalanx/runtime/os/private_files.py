@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import stat
 
+from phalanx.errors import SystemFailureError
+
+WHAT_HELPS = "Phalanx keeps its files below HOME: let it name a directory in which you may write."
+
 
 class NotPrivateError(Exception):
     """Raised because others may have made the file, or may know its content."""
@@ -15,6 +19,18 @@ class NotPrivateError(Exception):
         """
         super().__init__(mode)
         self.mode = mode
+
+
+def make_directory(path: str | os.PathLike[str]) -> None:
+    """Make a directory of mode 0700 and the missing ones above it, unless it exists. Raises
+    SystemFailureError, which says what helps.
+    """
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise SystemFailureError(
+            f"The directory {os.fspath(path)} cannot be made: {error.strerror}. {WHAT_HELPS}"
+        ) from None
 
 
 def read_private(path: str, most_bytes: int) -> bytes:

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from phalanx.errors import SystemFailureError
+from phalanx.runtime.os.private_files import make_directory
 from phalanx.runtime.os.session import started_at
 
 ENDS_S = 10.0
@@ -30,9 +31,11 @@ class Serving(msgspec.Struct, kw_only=True):
 
 
 def place_of(name: str) -> Path:
-    """Return the directory for servers of one kind. It is made with mode 0700."""
+    """Return the directory for servers of one kind. It is made with mode 0700. Raises
+    SystemFailureError if it cannot be made.
+    """
     path = Path.home() / ".phalanx" / name
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(path)
     return path
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from phalanx.runtime.daemons import cluster_token
+from phalanx.runtime.os.private_files import make_directory
 
 PIECE_BYTES = 1 << 20
 UNPACKED_BYTES = 2 << 30
@@ -33,7 +34,7 @@ MOST_FILES = 100_000
 def directory() -> Path:
     """Return the directory of these files; create it with mode 0700 if needed."""
     path = Path.home() / ".phalanx" / "ray-jobs"
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(path)
     return path
 
 
