@@ -84,6 +84,34 @@ def test_what_a_command_could_not_be_started_for_stands_in_its_log(run, tmp_path
     assert (codes, said[-1][1]) == ([127, 126, 126], "".join(lines))
 
 
+def test_the_missing_interpreter_of_a_script_is_named(run, tmp_path):
+    (tmp_path / "bin").mkdir()
+    programs = {"script": b"#! /no/such/python -u\n", "plain": b"echo a\n"}
+    for name, content in programs.items():
+        program = tmp_path / "bin" / name
+        program.write_bytes(content)
+        program.chmod(0o700)
+    said = "phalanx: the interpreter /no/such/python of bin/script is not on this node\n"
+    assert run(["bin/script"]) == (127, said)
+    assert run(["script"], {"PATH": "/no/such:bin"}) == (127, said * 2)
+    code, printed = run(["bin/plain"])
+    assert (code, printed.removeprefix(said * 2)) == (
+        126,
+        "phalanx: bin/plain is no program, and its first line does not name an interpreter, as "
+        "#!/bin/sh does\n",
+    )
+
+
+def test_a_directory_that_cannot_be_entered_does_not_blame_the_command(run, tmp_path):
+    (tmp_path / "file").touch()
+    for directory in (tmp_path / "file", tmp_path / "file" / "below"):
+        code, printed = run(["true"], directory=str(directory))
+        assert code == 126
+        assert printed.endswith(
+            f"phalanx: the directory {directory} cannot be entered: Not a directory\n"
+        )
+
+
 def test_what_c_would_cut_off_is_refused(run):
     for argv, variables in ((["echo", "a\0b"], {}), (["true"], {"A": "b\0c"})):
         with pytest.raises(OSError, match="null byte"):

@@ -16,6 +16,7 @@ from phalanx.runtime.os.commands import exit_of
     [
         (0, 0, 0, ""),
         (3, 3, 0, ""),
+        (126, 126, 0, "exit code 126: its command could not be started"),
         (127, 127, 0, "exit code 127: its command was not found"),
         (128, 128, 0, ""),
         (137, 137, 0, "exit code 137, as a shell returns when SIGKILL ended its command"),

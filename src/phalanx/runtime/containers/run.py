@@ -20,12 +20,13 @@ import msgspec
 
 from phalanx.model.accelerators import AMD, VISIBLE
 from phalanx.model.environments import DESCRIPTION, MODULES_IN_IMAGE, Environment
-from phalanx.model.exit_codes import NOT_FOUND, NOT_STARTED, SIGNALLED
+from phalanx.model.exit_codes import NOT_STARTED, SIGNALLED
 from phalanx.runtime.containers.finding import Tool, find_init, find_tool
 from phalanx.runtime.containers.leftovers import name_of, noted, remove, remove_leftovers
 from phalanx.runtime.containers.requests import ContainerRequest, Gpus, User
 from phalanx.runtime.containers.tools import KEEPING, MountError, line_for
 from phalanx.runtime.environments.images import image_in
+from phalanx.runtime.os.unstarted import why_not_executed
 
 MARGIN_S = 2.0
 """Seconds before the end of the grace period at which the tool kills the container and removes
@@ -168,16 +169,14 @@ def main() -> int:
 def _without_image(argv: list[str]) -> int:
     try:
         os.execvp(argv[0], argv)
-    except FileNotFoundError:
-        print(f"phalanx: there is no command {argv[0]}", file=sys.stderr)
-        return NOT_FOUND
     except OSError as error:
-        return _refused(f"{argv[0]} could not be started: {error.strerror}")
+        code, why = why_not_executed(argv[0], os.environ, error)
+        return _refused(why, code)
 
 
-def _refused(why: str) -> int:
+def _refused(why: str, code: int = NOT_STARTED) -> int:
     print(f"phalanx: {why}", file=sys.stderr)
-    return NOT_STARTED
+    return code
 
 
 if __name__ == "__main__":

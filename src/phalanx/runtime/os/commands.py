@@ -17,6 +17,7 @@ from phalanx.model.shortages import is_shortage
 from phalanx.runtime.containers.finding import CHOSEN
 from phalanx.runtime.environments.place import environments_directory
 from phalanx.runtime.os.environment import without_our_path
+from phalanx.runtime.os.unstarted import why_not_entered, why_not_executed
 from phalanx.runtime.os.visible_devices import of_command
 
 _INHERITED = {
@@ -71,28 +72,23 @@ def exec_command(
     `tell`: a descriptor. If processes, memory or descriptors have run out, the number of the error
     is written to it in four bytes.
     """
-    code = NOT_STARTED
+    code, is_inside = NOT_STARTED, False
     try:
+        given = command_variables(variables)
         os.chdir(directory)
-        try:
-            os.execvpe(argv[0], list(argv), command_variables(variables))
-        except FileNotFoundError:
-            code = NOT_FOUND
-            _say(f"phalanx: there is no command {argv[0]}\n")
-    except FileNotFoundError:
-        _say(f"phalanx: there is no directory {directory} on this node\n")
+        is_inside = True
+        os.execvpe(argv[0], list(argv), given)
     except OSError as error:
         if is_shortage(error) and tell >= 0:
             with contextlib.suppress(OSError):
                 os.write(tell, (error.errno or 0).to_bytes(4, "little"))
-        _say(f"phalanx: {argv[0]} could not be started: {error.strerror}\n")
+        why = why_not_entered(directory, error)
+        if is_inside:
+            code, why = why_not_executed(argv[0], given, error)
+        with contextlib.suppress(OSError):
+            os.write(2, os.fsencode(f"phalanx: {why}\n"))
     finally:
         os._exit(code)
-
-
-def _say(text: str) -> None:
-    with contextlib.suppress(OSError):
-        os.write(2, os.fsencode(text))
 
 
 def exit_of(code: int) -> tuple[int, str, int]:
@@ -104,6 +100,8 @@ def exit_of(code: int) -> tuple[int, str, int]:
         return 0, "", 0
     if code < 0:
         return SIGNALLED - code, f"it was ended by {signal_name(-code)}", -code
+    if code == NOT_STARTED:
+        return code, f"exit code {NOT_STARTED}: its command could not be started", 0
     if code == NOT_FOUND:
         return code, f"exit code {NOT_FOUND}: its command was not found", 0
     with contextlib.suppress(ValueError):  # this signal does not exist

@@ -70,6 +70,10 @@ exec >>"$out" || exit 1
 if [ "$err" = "$out" ]; then exec 2>&1; else exec 2>>"$err" || exit 1; fi
 exec <"$in" || exit 1
 export SLURM_TASK_PID=$$
+read -r i j _ <"$f"; i=${i#"#!"}; i=${i:-$j}
+if [ ! -e "$i" ]; then
+  echo "sbatch: the interpreter $i of the script is not on this node" >&2; exit 127
+fi
 exec "$f" "$@"
 """
 """Shell lines that open the script's files on the node, and then execute the script."""
