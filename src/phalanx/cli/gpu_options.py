@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from phalanx.cli import panels
+from phalanx.cli.amounts import member_memory
 from phalanx.cli.options import Option
 from phalanx.model.gpu_sharing import PROFILE
 
@@ -20,17 +21,21 @@ Gpus = Annotated[
 GpuMemory = Annotated[
     str | None,
     Option(
+        parser=member_memory,
+        metavar="MEMORY",
         rich_help_panel=panels.RESOURCES,
-        help="GPU memory for each member on each of its GPUs, such as 20GiB. Other work may use "
-        "the rest of the GPU.",
+        help="GPU memory for each member on each of its GPUs, such as 20GiB, or a number of bytes; "
+        "at least 1MiB. Other work may use the rest of the GPU.",
     ),
 ]
 GpuMemoryLimit = Annotated[
     str | None,
     Option(
+        parser=member_memory,
+        metavar="MEMORY",
         rich_help_panel=panels.RESOURCES,
-        help="Most memory that a member may use on each of its GPUs, such as 24GiB. A member that "
-        "uses more is ended. Needs --gpu-memory, whose amount is the default.",
+        help="Most memory that a member may use on each of its GPUs, such as 24GiB, or a number of "
+        "bytes. A member that uses more is ended. Needs --gpu-memory, whose amount is the default.",
     ),
 ]
 GpuShare = Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from phalanx.cli import panels
+from phalanx.cli.amounts import member_memory
 from phalanx.cli.options import Option
 
 Cpus = Annotated[
@@ -13,9 +14,11 @@ Cpus = Annotated[
 Memory = Annotated[
     str | None,
     Option(
+        parser=member_memory,
+        metavar="MEMORY",
         rich_help_panel=panels.RESOURCES,
-        help="Memory for each member, such as 4Gi, 512MiB or 1.5GiB. A member that uses more is "
-        "killed.",
+        help="Memory for each member, such as 4GiB or 512MiB, or a number of bytes; at least 1MiB. "
+        "A member that uses more is killed.",
     ),
 ]
 Queue = Annotated[
