@@ -32,6 +32,7 @@ from phalanx.cli.forwarding import serve_port
 from phalanx.cli.gpu_options import GpuMemory, Gpus, GpuShare, gpu_fields
 from phalanx.cli.member_options import Cpus, Memory, Queue, Quiet, Time
 from phalanx.cli.new_names import NewName
+from phalanx.cli.option_names import OF_JOB, with_options
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
 from phalanx.cli.table import say
@@ -258,7 +259,7 @@ def alloc(
             memory=memory, memory_limit=memory, time=limit,
         )  # fmt: skip
     except (ValueError, TypeError) as error:
-        fail(str(error), USAGE)
+        fail(with_options(str(error), OF_JOB), USAGE)
     argv = list(command or [os.environ.get("SHELL") or "/bin/sh"])
     allocation = Allocation(address, job.spec(), quiet)
     allocation.submit()

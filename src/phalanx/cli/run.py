@@ -34,6 +34,7 @@ from phalanx.cli.gpu_options import (
 from phalanx.cli.job_view import WELL, how_it_ended
 from phalanx.cli.member_options import Cpus, Memory, Queue, Quiet, Time
 from phalanx.cli.new_names import NewName
+from phalanx.cli.option_names import OF_JOB, with_options
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import say
@@ -322,7 +323,7 @@ def run(
             time_limit_s=time_limit,
         )
     except (ValueError, TypeError) as error:
-        fail(str(error), USAGE)
+        fail(with_options(str(error), OF_JOB), USAGE)
     spec = job.spec()
     if job.uploads:
         spec = _uploaded(address, spec, job.runtime_env or {})
