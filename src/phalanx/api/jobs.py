@@ -154,9 +154,9 @@ class JobHandle:
         give a mapping of groups to sizes.
 
         More members start when there is room. When the number falls, the members with the highest
-        indexes end. The minimum stays unless `min_members` gives another one, or the new size is
-        below it. Raises JobCommandError for a size that is not possible, and GangInfeasibleError
-        for a minimum that these nodes could never hold.
+        indexes end. At least one must remain. The minimum stays unless `min_members` gives another
+        one, or the new size is below it. Raises JobCommandError for a size that is not possible,
+        and GangInfeasibleError for a minimum that these nodes could never hold.
 
         Example:
             job.resize(8)

@@ -163,7 +163,9 @@ def resize(
     name: Name,
     sizes: Annotated[
         list[str],
-        Argument(help="New number of members: 8, or GROUP=8 for one task group of the job."),
+        Argument(
+            help="New number of members, at least 1: 8, or GROUP=8 for one task group of the job."
+        ),
     ],
     least: Annotated[
         int | None,

@@ -24,6 +24,11 @@ def resized(spec: JobSpec, replicas: Mapping[str, int], least: int | None = None
     sizes = _by_name(spec, replicas)
     groups = tuple(_group(spec, g, sizes[g.name]) if g.name in sizes else g for g in spec.groups)
     total = sum(group.replicas for group in groups)
+    if total < 1:
+        raise JobCommandError(
+            f"job {spec.uid} must have at least 1 member: cancel the job to end it, or suspend it "
+            "to resume it later"
+        )
     if least is not None and not 0 <= least <= total:
         raise JobCommandError(
             f"job {spec.uid} of {total} members cannot need {least} of them to run"

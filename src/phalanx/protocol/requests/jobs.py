@@ -74,7 +74,8 @@ class CommandJob(Request[None]):
 class ResizeJob(Request[JobInfo]):
     """Change the number of members of a job that has not ended. Returns the job's row. `replicas`:
     the new number of members by group; the name "" stands for the job's only group. The job's
-    minimum stays, unless `min_members` sets another one or the minimum is above the new size.
+    minimum stays, unless `min_members` sets another one or the minimum is above the new size. At
+    least one member must remain.
     Raises JobNotFoundError, JobCommandError, and GangInfeasibleError for a minimum that the cluster
     could never hold.
     """

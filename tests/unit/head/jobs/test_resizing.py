@@ -32,7 +32,7 @@ CUT = job(
     [
         (ONE, {"": 6}, None, [6], [3, 3]),
         (ONE, {"a": 2}, None, [2], [2, 2]),
-        (ONE, {"": 0}, None, [0], [0, 0]),
+        (TWO, {"a": 0}, None, [0, 2], [1, 0, 1]),
         (ONE, {"": 6}, 5, [6], [5, 5]),
         (ONE, {}, 1, [4], [1, 1]),
         (TWO, {"a": 1}, None, [1, 2], [2, 1, 1]),
@@ -54,6 +54,8 @@ def test_minimums_come_down_with_the_size_and_stay_when_it_grows(
         (TWO, {"": 3}, None, "has the groups a, b: name the group"),
         (TWO, {"c": 3}, None, "no group 'c'; it has a, b"),
         (ONE, {"": -1}, None, "not -1"),
+        (ONE, {"": 0}, None, "at least 1 member: cancel the job to end it, or suspend"),
+        (TWO, {"a": 0, "b": 0}, None, "at least 1 member"),
         (ONE, {"": MAX_REPLICAS + 1}, None, f"not {MAX_REPLICAS + 1}"),
         (ONE, {"": 2}, 3, "of 2 members cannot need 3"),
         (ONE, {}, -1, "cannot need -1"),
