@@ -52,6 +52,9 @@ class JobCommands:
         """Hold a waiting job until it is released, or release it. The running tasks of an array
         that is held continue.
         """
+        if job.is_finished or job.state in (st.TERMINATING, st.COMPLETING):
+            does = "held" if is_held else "released"
+            raise JobCommandError(f"job {job.uid} is {job.state}: only a waiting job can be {does}")
         if is_held == job.is_held:
             return
         runs = job.spec.array is None and job.count(st.RUNNING)

@@ -74,6 +74,7 @@ FOLLOWS = {
     "resume": (st.RESTARTING, st.PENDING, st.RUNNING),
     "cancel": (st.TERMINATING, st.TERMINATED),
     "requeue": (st.RESTARTING, st.PENDING, st.RUNNING),
+    **dict.fromkeys(("hold", "release"), (*st.FINISHED, *st.ENDING)),
 }
 """For each command, the states that the job may have after the command."""
 

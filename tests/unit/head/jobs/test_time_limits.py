@@ -317,6 +317,16 @@ def test_only_what_waits_is_held_or_changed(script):
     assert msgspec.msgpack.encode(shell.job) == before
 
 
+@pytest.mark.parametrize("script", ["run ok", "hold do TerminateJob", "do TerminateJob gone"])
+@pytest.mark.parametrize("command", ["hold", "release"])
+def test_what_is_over_is_neither_held_nor_released(script, command):
+    shell = Shell(TWO).play(script)
+    before = msgspec.msgpack.encode(shell.job)
+    with pytest.raises(JobCommandError, match=r"only a waiting job can be (held|released)"):
+        shell.play(command)
+    assert msgspec.msgpack.encode(shell.job) == before
+
+
 def test_holding_twice_and_releasing_what_is_not_held_do_nothing():
     shell = Shell(TWO).play("hold gone hold release release run")
     assert shell.job.state == st.RUNNING
