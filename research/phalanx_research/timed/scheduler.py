@@ -87,7 +87,7 @@ class SimulatedScheduler:
         self._cycles = Cycles(clock, registry, self._cache, source, self, pace, times)
         lifecycle = MemberLifecycle(registry, self._cache, books, self._cycles)
         self._reservations = GangBinder(
-            registry, lifecycle, self, self, clock, lambda gang: has_minimum(gang, source)
+            registry, lifecycle, self, self, clock, lambda gang: has_minimum(gang, source), str
         )
         amended = self._cache.gang_amended
         self._applier = PlanApplier(

@@ -13,7 +13,7 @@ from phalanx.cli.common_options import Address, Json
 from phalanx.cli.draining import after_release, drain_at, drain_now, undrained
 from phalanx.cli.ending import Ended
 from phalanx.cli.listing import NoHeaders, Output, show
-from phalanx.cli.node_names import Ids, find_node
+from phalanx.cli.node_names import Ids, find_named
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import echo, say
@@ -118,7 +118,7 @@ def drain(
     still run at that time do not start on the node. Without --deadline and --at,
     the command has the effect of `phalanx cordon`, but `phalanx undrain` ends it.
     """
-    node_id = find_node(address, node)
+    found = find_named(address, node)
     if at is not None or length is not None:
         if reason is not None:
             fail(
@@ -130,19 +130,19 @@ def drain(
                 "--deadline cannot be combined with --at: it is for a node that drains at once.",
                 USAGE,
             )
-        drain_at(address, node_id, at, length)
+        drain_at(address, found, at, length)
         return
-    drain_now(address, node_id, reason, deadline)
+    drain_now(address, found, reason, deadline)
 
 
 def undrain(node: Node, address: Address = None) -> None:
     """End the drain of a node, so that it takes new work again. A planned drain of the node is
     deleted.
     """
-    node_id = find_node(address, node)
-    did = undrained(address, node_id)
-    is_new = ask(address, UndrainNode(node_id)) or did
-    say(after_release(address, node_id, "takes work again" if is_new else "does not drain"))
+    found = find_named(address, node)
+    did = undrained(address, found)
+    is_new = ask(address, UndrainNode(found.node_id)) or did
+    say(after_release(address, found, "takes work again" if is_new else "does not drain"))
 
 
 def set_resource(
@@ -171,6 +171,6 @@ def set_resource(
             name = ""
         if not name:
             fail(f"A total is NAME=AMOUNT, such as CPU=4, not {text!r}.", USAGE)
-    node_id = find_node(address, node)
-    ask(address, ChangeTotals(node_id, amounts))
-    say(f"Node {node_id} now offers {' '.join(totals)}.")
+    found = find_named(address, node)
+    ask(address, ChangeTotals(found.node_id, amounts))
+    say(f"Node {found.name} now offers {' '.join(totals)}.")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from phalanx.cli.common_options import Address
 from phalanx.cli.draining import after_release, asker
-from phalanx.cli.node_names import find_node
+from phalanx.cli.node_names import FoundNode, find_named
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import say
@@ -34,8 +34,8 @@ def cordon(
     To end running work by a deadline, or to close a node at a planned time, use
     `phalanx drain`.
     """
-    node_id, devices, name = _read(address, place)
-    is_new = ask(address, Cordon(node_id, devices, reason, asker()))
+    node, devices, name = _read(address, place)
+    is_new = ask(address, Cordon(node.node_id, devices, reason, asker()))
     say(f"{name} is cordoned{'' if is_new else ' already'}.")
 
 
@@ -45,23 +45,23 @@ def uncordon(place: Place, address: Address = None) -> None:
     For a GPU in state `bad`, the command overrides the health check: from then
     on, only new errors count against the GPU.
     """
-    node_id, devices, name = _read(address, place)
-    did = ask(address, Uncordon(node_id, devices))
+    node, devices, name = _read(address, place)
+    did = ask(address, Uncordon(node.node_id, devices))
     if devices:
         say(f"{name} {'may be used again' if did else 'was not cordoned'}.")
     else:
-        say(after_release(address, node_id, "takes work again" if did else "was not cordoned"))
+        say(after_release(address, node, "takes work again" if did else "was not cordoned"))
 
 
-def _read(address: str | None, place: str) -> tuple[str, list[int], str]:
-    """Return the node's id, the numbers of the named GPUs, and words for the node or these GPUs."""
+def _read(address: str | None, place: str) -> tuple[FoundNode, list[int], str]:
+    """Return the node, the numbers of the named GPUs, and words for the node or these GPUs."""
     node, slash, named = place.partition("/")
     found = [_DEVICE.fullmatch(word.strip()) for word in named.split(",")] if slash else []
     devices = [int(one[1]) for one in found if one is not None]
     if len(devices) < len(found):
         fail(f"A GPU is NODE/gpu3, several are NODE/gpu3,gpu5, not {place!r}.", USAGE)
-    node_id = find_node(address, node)
-    name = f"Node {node_id}"
+    found_node = find_named(address, node)
+    name = f"Node {found_node.name}"
     if devices:
-        name = f"{', '.join(f'gpu{number}' for number in devices)} of node {node_id}"
-    return node_id, devices, name
+        name = f"{', '.join(f'gpu{number}' for number in devices)} of node {found_node.name}"
+    return found_node, devices, name

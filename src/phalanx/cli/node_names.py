@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from phalanx.cli.options import Option
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
@@ -58,16 +58,30 @@ def names_of(
     return NodeNames(ask(address, GetStatus(), with_programs=with_programs).nodes)
 
 
+class FoundNode(NamedTuple):
+    """A node that a user has named."""
+
+    node_id: str
+    name: str
+    """Its display name, as in `phalanx nodes`."""
+
+
 def find_node(address: str | None, beginning: str, with_programs: bool = False) -> str:
-    """Return the id of the only living node that has the name `beginning`, or whose id begins with
+    """Return the id of the node that `find_named` finds."""
+    return find_named(address, beginning, with_programs).node_id
+
+
+def find_named(address: str | None, beginning: str, with_programs: bool = False) -> FoundNode:
+    """Return the only living node that has the name `beginning`, or whose id begins with
     it. Ids are tried first. A dead node is found only by its full id. Ends the command unless
     exactly one node matches. `with_programs`: whether the address may be that of a program without
     a cluster.
     """
     status = ask(address, GetStatus(), with_programs=with_programs)
     known = {row.node_id: row for row in status.nodes}
+    shown = NodeNames(status.nodes)
     if beginning in known:
-        return beginning
+        return FoundNode(beginning, shown(beginning))
     living = [row for row in known.values() if row.state != DEAD]
     alive = [row.node_id for row in living if beginning and row.node_id.startswith(beginning)]
     alive = alive or [row.node_id for row in living if beginning in (row.name, row.hostname)]
@@ -82,4 +96,4 @@ def find_node(address: str | None, beginning: str, with_programs: bool = False) 
         )
     if len(alive) > 1:
         fail(f"{beginning!r} matches {len(alive)} nodes: {', '.join(alive)}.", USAGE)
-    return alive[0]
+    return FoundNode(alive[0], shown(alive[0]))

@@ -107,7 +107,8 @@ class Devices:
         for number in devices:
             if not 0 <= number < there:
                 has = f"gpu0 to gpu{there - 1}" if there else "no GPU"
-                raise ValueError(f"node {node_id} has no gpu{number}: it has {has}")
+                name = self._nodes.host_of(node_id)
+                raise ValueError(f"node {name} has no gpu{number}: it has {has}")
         return record
 
     def _changed(self, record: NodeRecord, devices: Sequence[int], hold: Hold | None) -> None:

@@ -122,13 +122,16 @@ class GangBinder:
         listener: Listener,
         clock: Clock,
         has_minimum: Callable[[Gang], bool],
+        host_of: Callable[[str], str],
     ) -> None:
+        """`host_of`: returns the display name of a node by its id."""
         self._registry = registry
         self._lifecycle = lifecycle
         self._effects = effects
         self._listener = listener
         self._clock = clock
         self._has_minimum = has_minimum
+        self._host_of = host_of
         self.give_backs = GiveBacks(effects.give_back)
         self.attempts = Attempts(self, self.give_backs)
 
@@ -350,7 +353,7 @@ class GangBinder:
                 how = (
                     ", because one of its own processes was killed there" if death == KILLED else ""
                 )
-                _note(gang, there, f"its node {node_id[:12]} died{how}")
+                _note(gang, there, f"its node {self._host_of(node_id)} died{how}")
                 for index in there:
                     gang.members[index].node_death = death
                 self._follow(gang, self._lose(gang, there))
@@ -405,7 +408,7 @@ class GangBinder:
                 and (gang.gang_id, index) not in kept
             ]
             if lost:
-                _note(gang, lost, f"its node {node_id[:12]} came back without it")
+                _note(gang, lost, f"its node {self._host_of(node_id)} came back without it")
                 self.handle(gang, lost, Lost())
         return others
 

@@ -180,7 +180,13 @@ class GangScheduler:
             outbox, state_store, nodes.cluster, groups, self.rendezvous, self._remove
         )
         self.reservations = GangBinder(
-            registry, lifecycle, self._orders, self, clock, lambda gang: has_minimum(gang, live)
+            registry,
+            lifecycle,
+            self._orders,
+            self,
+            clock,
+            lambda gang: has_minimum(gang, live),
+            nodes.host_of,
         )
         self.applier = PlanApplier(
             registry, self.reservations, live, self, self.cache.gang_amended, self._failed, meter
