@@ -96,7 +96,7 @@ def read_file(path: str) -> Source:
     try:
         tables = read_toml(text)
     except SyntaxFault as fault:
-        source.faults.append(Fault(_place(path, fault.line), f"is no TOML: {fault}"))
+        source.faults.append(Fault(_place(path, fault.line), f"is no TOML: {fault}."))
         return source
     lines = key_lines(text)
     folder = os.path.dirname(os.path.abspath(path))

@@ -141,7 +141,7 @@ def read_cluster(text: str, name: str) -> Cluster:
         found = read_toml(text)
     except SyntaxFault as fault:
         place = f"{name}, line {fault.line}"
-        raise FileFaultsError([Fault(place, f"is no TOML: {fault}")]) from None
+        raise FileFaultsError([Fault(place, f"is no TOML: {fault}.")]) from None
     reader = _Reader(name, key_lines(text))
     cluster = reader.cluster(found)
     if reader.faults:

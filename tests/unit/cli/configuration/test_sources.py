@@ -135,6 +135,7 @@ def test_faults_outside_of_values(tmp_path: Path) -> None:
     ]
     (fault,) = read_file(written(file, "[start]\nhead = tru\n")).faults
     assert str(fault).startswith(f"{file}, line 2: is no TOML: Invalid value")
+    assert str(fault).endswith(".")
     written(file, "[start]\nhead = true\n")
     file.chmod(0o622)
     assert [str(fault) for fault in read_file(str(file)).faults] == [
