@@ -51,6 +51,7 @@ def read_seconds(given: str | float) -> float:
     elif text[:1].isdigit():
         try:
             return 0.0 if text in ("0s", "0m", "0h", "0d") else read_length(text)
-        except ValueError:
-            pass
+        except ValueError as error:
+            if "at most" in str(error):  # it is a duration, and a too long one
+                raise
     raise ValueError(f"a duration is like {FORMS}, not {given!r}")

@@ -26,10 +26,12 @@ _WORDS = {
     **dict.fromkeys(("day", "days"), "d"),
     **dict.fromkeys(("week", "weeks"), "w"),
 }
-_NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,6})?"
+_NUMBER = r"[0-9]{1,40}(?:\.[0-9]{1,6})?"
 _IN_UNITS = re.compile(rf"(?:{_NUMBER}[smhd])+", re.ASCII)
 _PART = re.compile(rf"({_NUMBER})([smhd])", re.ASCII)
-_SLURM = re.compile(r"(?:([0-9]{1,9})-)?([0-9]{1,9})(?::([0-9]{1,9}))?(?::([0-9]{1,9}))?", re.ASCII)
+_SLURM = re.compile(
+    r"(?:([0-9]{1,40})-)?([0-9]{1,40})(?::([0-9]{1,40}))?(?::([0-9]{1,40}))?", re.ASCII
+)
 _OFFSET = re.compile(rf"now(?:\s*\+\s*({_NUMBER})\s*([a-z]*))?", re.ASCII)
 _CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?", re.ASCII)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]{5,15}(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?")
@@ -95,10 +97,10 @@ def _moment(text: str, now: float | None) -> Moment | None:
         # `now+60` means 60 seconds, as in sbatch(1)
         short = _WORDS.get(unit, unit) if unit else "s"
         after_s = float(number or 0) * _UNITS_S.get(short, float("nan"))
-        return Moment(after_s=after_s) if 0 <= after_s <= LONGEST_S else None
+        return _after(after_s, text) if after_s >= 0 else None
     if text.lower().startswith("now+"):
         length = _length(text[4:].strip())
-        return Moment(after_s=length) if length is not None and length <= LONGEST_S else None
+        return None if length is None else _after(length, text)
     clock = _CLOCK.fullmatch(text)
     if clock is not None:
         return None if now is None else _next(clock, now)
@@ -110,6 +112,12 @@ def _moment(text: str, now: float | None) -> Moment | None:
     except (ValueError, OverflowError, OSError):
         return None
     return Moment(at=at) if 0 <= at <= LATEST_S else None
+
+
+def _after(after_s: float, text: str) -> Moment:
+    if after_s > LONGEST_S:
+        raise ValueError(f"a moment is at most {LONGEST_S:g} s after now: {text}")
+    return Moment(after_s=after_s)
 
 
 def _next(clock: re.Match[str], now: float) -> Moment | None:

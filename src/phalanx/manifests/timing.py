@@ -28,7 +28,7 @@ from phalanx.model.options import LARGEST_NUMBER
 from phalanx.model.readable import length_text
 
 T = TypeVar("T")
-_SIGNAL = re.compile(r"(B:)?(?:SIG)?([A-Z0-9]{1,6})(?:@([0-9]{1,10}))?", re.ASCII)
+_SIGNAL = re.compile(r"(B:)?(?:SIG)?([A-Z0-9]{1,6})(?:@([0-9]{1,40}))?", re.ASCII)
 MAX_EXIT_CODES = 255
 """The largest number of exit codes that a rule for requeueing may list: all codes other than 0."""
 

@@ -110,3 +110,10 @@ def test_manifests_and_other_resources_keep_to_kubernetes_forms():
 )
 def test_numbers_of_devices_are_ranges(numbers, text):
     assert ranges(numbers) == text
+
+
+def test_a_duration_that_is_too_long_is_not_called_malformed() -> None:
+    with pytest.raises(
+        ValueError, match=r"must be more than 0 and at most 1e\+09 s: 99999999999999d"
+    ):
+        read_seconds("99999999999999d")

@@ -50,6 +50,16 @@ def test_what_is_no_length_is_refused_with_what_would_be_one(text):
         read_length(text)
 
 
+@pytest.mark.parametrize(
+    "text", ["99999999999999d", "9" * 20, "99999999999-00:00", "9" * 15 + ":00"]
+)
+def test_a_length_that_is_too_long_is_not_called_malformed(text):
+    with pytest.raises(ValueError, match=r"must be more than 0 and at most 1e\+09 s: 9"):
+        read_length(text)
+    with pytest.raises(ValueError, match=r"a moment is at most 1e\+09 s after now: now\+9"):
+        read_moment(f"now+{text}", now=NOON)
+
+
 def test_a_limit_may_be_none():
     assert read_limit("none") == 0
     assert read_limit("2h") == 2 * HOUR
