@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.model.options import ACCELERATORS, LARGEST_AMOUNT
-
-_MOST_DEVICES = 65_536
-"""The most devices of one kind on one node. A node keeps a record of each of its devices."""
+from phalanx.model.options import ACCELERATORS, LARGEST_AMOUNT, MOST_DEVICES
 
 
 def check_amounts(  # noqa: PLR0912  (one line an argument)
@@ -61,6 +58,6 @@ def check_amounts(  # noqa: PLR0912  (one line an argument)
 
 
 def _check_largest(name: str, amount: float, *, is_device: bool = False) -> None:
-    largest = _MOST_DEVICES if is_device else LARGEST_AMOUNT
+    largest = MOST_DEVICES if is_device else LARGEST_AMOUNT
     if amount > largest:
         raise ValueError(f"{name} must be at most {largest:g}, got {amount!r}.")

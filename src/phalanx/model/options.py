@@ -28,6 +28,8 @@ LARGEST_AMOUNT = 9e14
 """The largest amount of any resource. Sums of larger amounts, in units of 1/10000, would not fit in
 64 bits.
 """
+MOST_DEVICES = 65_536
+"""The most devices of one kind on one node. A node keeps a record of each of its devices."""
 LARGEST_NUMBER = 2**31 - 1
 """The largest priority or weight."""
 ACCELERATORS = ("GPU", "TPU", "neuron_cores", "HPU", "NPU", "RBLN")

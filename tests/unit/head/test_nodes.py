@@ -115,6 +115,8 @@ def test_a_node_whose_connection_ended_is_awaited_and_then_dead(directory, effec
         ("a", {"CPU": 1e15}, "at most"),
         ("a", {"CPU": 1, "GPU": 1.5}, "whole number"),
         ("a", {"TPU": 0.5}, "whole number"),
+        ("a", {"GPU": 1e9}, "at most 65536 devices"),
+        ("a", {"TPU": 1e9}, "at most 65536 devices"),
         ("a", {"object_store_memory": 1}, "cannot be changed"),
     ],
 )

@@ -9,7 +9,7 @@ import msgspec
 from phalanx.model.holds import Hold
 from phalanx.model.lifecycle import ALIVE
 from phalanx.model.machines import MachineShare
-from phalanx.model.options import ACCELERATORS, LARGEST_AMOUNT
+from phalanx.model.options import ACCELERATORS, LARGEST_AMOUNT, MOST_DEVICES
 from phalanx.scheduler.devices.cards import PLAIN, Cards
 
 
@@ -97,6 +97,8 @@ def check_totals(
             raise ValueError(f"{name}: an amount is a number of at least 0, not {amount:g}")
         if amount > LARGEST_AMOUNT:
             raise ValueError(f"{name}: an amount is at most {LARGEST_AMOUNT:g}, not {amount:g}")
+        if (name in numbered or name in ACCELERATORS) and amount > MOST_DEVICES:
+            raise ValueError(f"{name}: a node has at most {MOST_DEVICES} devices, not {amount:g}")
         if name == "object_store_memory":
             raise ValueError(f"{name} cannot be changed while the node runs")
         if (name in numbered or name in ACCELERATORS) and amount != int(amount):
