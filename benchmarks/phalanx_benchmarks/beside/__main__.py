@@ -125,8 +125,8 @@ def _orders(folder: Path, _: int) -> Rows:
 
 
 def _launchers(file: Path, packages: Mapping[str, tuple[str, ...]]) -> Callable[[Path, int], Rows]:
-    """Return the comparison for a file of lines that start launchers. `packages`: the packages of
-    each environment, by the name that stands for the environment's directory in the lines.
+    """Return the comparison for a file of commands that start launchers. `packages`: for each word
+    that stands for an environment's directory in the commands, the packages of that environment.
     """
 
     def compared(folder: Path, _: int) -> Rows:

@@ -25,10 +25,11 @@ def update_faults(old: JobSpec, new: JobSpec) -> list[Fault]:
     if before != after:
         reason = f"tasks cannot be added, removed or moved: {before} became {after}"
         return [Fault(("spec", "tasks"), "update_tasks_changed", reason)]
-    if old == _with_changes(old, new):
+    kept = _without_allowed_changes(old, new)
+    if old == kept:
         return []
     reason = f"while a job lives, only {CHANGEABLE} may change"
-    changed = [f for f in _FIELDS if getattr(old, f) != getattr(_with_changes(old, new), f)]
+    changed = [f for f in _FIELDS if getattr(old, f) != getattr(kept, f)]
     return [Fault(("spec",), "update_forbidden_field", f"{reason}, not {', '.join(changed)}")]
 
 
@@ -87,8 +88,8 @@ def _move_faults(job: JobSpec) -> list[Fault]:
 _FIELDS = tuple(f.name for f in msgspec.structs.fields(JobSpec))
 
 
-def _with_changes(old: JobSpec, new: JobSpec) -> JobSpec:
-    """Return `new` with `old`'s values in the fields that may be changed."""
+def _without_allowed_changes(old: JobSpec, new: JobSpec) -> JobSpec:
+    """Return `new` with the allowed changes undone: the fields that may change have `old`'s values."""
     groups = tuple(
         msgspec.structs.replace(n, replicas=o.replicas, min_available=o.min_available)
         for o, n in zip(old.groups, new.groups, strict=True)

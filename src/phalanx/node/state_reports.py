@@ -44,7 +44,7 @@ _EXITS = {
 
 class _Answer(NamedTuple):
     part: StatePart
-    reports: int
+    reports_before: int
     """The number of reports of finished work that had arrived before the answer."""
 
 
@@ -139,8 +139,8 @@ class StateReports:
         not answer. Tasks in reports that a worker sent after its answer are left out, because the
         answer has them already.
         """
-        before = {owner: answer.reports for owner, answer in answers.items()}
-        for owner, run in self._events.runs(before):
+        counts = {owner: answer.reports_before for owner, answer in answers.items()}
+        for owner, run in self._events.runs(counts):
             record = self._history.get(owner)
             is_worker = record is not None and record.kind == "WORKER"
             if is_worker or owner not in answers:
