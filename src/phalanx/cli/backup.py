@@ -15,8 +15,8 @@ from phalanx.cli.times import moment
 Store = Annotated[
     list[str] | None,
     Option(
-        help="Store of the head: path of its file; may be repeated. A store in Redis or in memory "
-        "cannot be copied. Default: the store of the configuration, or "
+        help="Store of the head: path of its file; may be repeated. Stores in Redis and in memory "
+        "have no backups. Default: the store of the configuration, or "
         "~/.phalanx/store/HOSTNAME.db."
     ),
 ]

@@ -80,8 +80,9 @@ MaxTime = Annotated[
     str | None,
     Option(
         help="Longest time limit that a job may have: 2h30m, 90s, 1-12:00 (1 day and 12 "
-        "hours), 90 (minutes) or `none`. A job without a limit gets this one. The longest times "
-        "of all queues above apply, too."
+        "hours), 90 (minutes) or `none`. If neither this queue nor a queue above has a "
+        "default limit, jobs without a limit get this one. The longest times of all queues above "
+        "apply, too."
     ),
 ]
 IdleGpus = Annotated[

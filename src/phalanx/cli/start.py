@@ -276,8 +276,8 @@ def start(
         Option(
             "--system",
             rich_help_panel=panels.NODE,
-            help="Run each job under the account of its submitter. Not as root; with --head, "
-            "needs --shared. The program "
+            help="Run each job under the account of its submitter. Root cannot use this option; "
+            "with --head, it needs --shared. The program "
             "phalanx-launch, which has root's rights, must be installed (`phalanx install "
             "--system --launch --apply`); see docs/howto/people.md.",
         ),

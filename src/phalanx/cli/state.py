@@ -66,8 +66,7 @@ Timeout = Annotated[
         parser=seconds_at_least(0),
         metavar=METAVAR,
         show_default=False,
-        help="Time to wait for answers: 10s, 1m or 10 (seconds). Processes that answer later are "
-        "left out. Default: 10s.",
+        help="Time to wait for answers: 10s, 1m or 10 (seconds). Default: 10s.",
     ),
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]

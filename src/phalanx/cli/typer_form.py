@@ -57,12 +57,8 @@ def _for_help(parameter: Any) -> Any:
         return shown
     shown.min = shown.max = None
     kind = getattr(getattr(shown, "type_descriptor", None), "annotation", int)
-    if isinstance(kind, type):
-        if is_option:
-            shown.metavar = f"<{kind.__name__}>"
-        else:
-            shown.type = copy.copy(shown.type)
-            shown.type.name = kind.__name__
+    if is_option and isinstance(kind, type):
+        shown.metavar = f"<{kind.__name__}>"
     if most is not None:
         shown.help = f"{shown.help} \\[range: {least}-{most}]"
     elif least is not None and least > 0:

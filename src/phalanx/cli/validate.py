@@ -35,8 +35,8 @@ def validate(
     queues: Annotated[
         Path | None,
         Option(
-            help="File with the existing queues, which the jobs in FILE may name: manifests, or a "
-            "list such as \\[{name: lab}]."
+            help="File with the queues that exist, as manifests or as a list such as "
+            "\\[{name: lab}]. Jobs in FILE may name these queues."
         ),
     ] = None,
     old: Annotated[

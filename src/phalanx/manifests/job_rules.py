@@ -89,7 +89,7 @@ _FIELDS = tuple(f.name for f in msgspec.structs.fields(JobSpec))
 
 
 def _without_allowed_changes(old: JobSpec, new: JobSpec) -> JobSpec:
-    """Return `new` with the allowed changes undone: the fields that may change have `old`'s values."""
+    """Return `new` with the allowed changes undone: fields that may change have `old`'s values."""
     groups = tuple(
         msgspec.structs.replace(n, replicas=o.replicas, min_available=o.min_available)
         for o, n in zip(old.groups, new.groups, strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
 from phalanx.adapters.slurm.commands.running import COMMANDS, run
@@ -73,3 +74,18 @@ def test_a_command_of_another_system_names_its_installation(name, system):
     assert made.exit_code == 2
     assert f"`phalanx compat {system} install DIRECTORY`" in made.output
     assert "install" in page("compat", system)
+
+
+def pages(group, *words):
+    """Yield the words of every command below a group."""
+    for name, command in group.commands.items():
+        yield (*words, name)
+        if hasattr(command, "commands"):
+            yield from pages(command, *words, name)
+
+
+def test_every_command_has_a_help_page():
+    every = list(pages(typer.main.get_group(app)))
+    assert len(every) > 100
+    for words in every:
+        assert "Usage: " in page(*words), words
