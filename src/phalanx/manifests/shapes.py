@@ -14,12 +14,11 @@ from phalanx.manifests.quantities import batch_amounts
 from phalanx.model.jobs.spec import JobSpec, TaskGroup
 from phalanx.scheduler.cycle.documents import Document, Place
 from phalanx.scheduler.cycle.reading_tasks import ShapeReader
-from phalanx.scheduler.cycle.specs import Shape
+from phalanx.scheduler.cycle.specs import SLURM_NOTE, Shape
 
 GROUP_LABEL = "volcano.sh/task-spec"
 PARTITION_LABEL = "volcano.sh/partition-id"
 JOB_LABEL = "volcano.sh/job-name"
-SLURM_NOTE = "slurm/"
 SHAPES = 1_000
 """The largest number of shapes that are remembered. Shapes that differ only in their labels count
 as one.

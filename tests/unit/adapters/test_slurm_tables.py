@@ -34,6 +34,7 @@ from phalanx.head.jobs.slurm import own_slurm_variables, own_step_variables, slu
 from phalanx.manifests import shapes
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo
+from phalanx.scheduler.cycle.specs import SLURM_NOTE
 
 SQUEUE_ALL = (
     "ACCOUNT|TRES_PER_NODE|MIN_CPUS|MIN_TMP_DISK|END_TIME|FEATURES|GROUP|OVER_SUBSCRIBE|JOBID|NAME|"
@@ -378,7 +379,7 @@ def test_a_nice_job_goes_later() -> None:
 
 
 def test_jobs_that_differ_in_notes_alone_ask_for_the_same_place() -> None:
-    assert shapes.SLURM_NOTE == NOTE
+    assert SLURM_NOTE == NOTE
     found = []
     for name in ("one", "two"):
         asked, _ = read_options("sbatch", options.BATCH, ["-J", name, "--comment", name])

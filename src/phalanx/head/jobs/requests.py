@@ -14,6 +14,7 @@ from phalanx.head.gangs.feasibility import check_side_by_side, check_sum
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.admission import check_moments, with_time_limit
+from phalanx.head.jobs.apart import check_job_apart
 from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspended
 from phalanx.head.jobs.flows import Flows
 from phalanx.head.jobs.images import with_images
@@ -288,7 +289,8 @@ class JobRequests:
         return with_time_limit(spec, limits, self.longest(spec))
 
     def _check_size(self, spec: JobSpec, limits: dict[str, float]) -> None:
-        domains = self._domains.within(spec.topology, self._nodes.possible())
+        possible = self._nodes.possible()
+        domains = self._domains.within(spec.topology, possible)
         for group in spec.groups:
             needs = group.template.needs
             least = min(group.min_available, spec.min_available)
@@ -299,8 +301,9 @@ class JobRequests:
         # Members with equal requests were already compared above.
         if len(begun) > 1 and spec.min_available >= sum(group.min_available for group in begun):
             together = [g.template.needs for g in begun for _ in range(g.min_available)]
-            nodes = [record.whole for record in self._nodes.possible()]
+            nodes = [record.whole for record in possible]
             check_sum(f"job {spec.name}", spec.queue, together, limits, nodes)
+        check_job_apart(spec, possible)
 
     # ---- commands ----------------------------------------------------------------------------
 

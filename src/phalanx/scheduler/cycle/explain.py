@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.apart import apart_over, places_over
 from phalanx.scheduler.cycle.attempts import Attempt
 from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
 from phalanx.scheduler.cycle.jobs import Job
@@ -15,6 +16,7 @@ from phalanx.scheduler.cycle.main_reasons import WaitingTasks, main_reasons
 from phalanx.scheduler.cycle.node_counts import NodeCounts, count_nodes
 from phalanx.scheduler.cycle.plan import Rejection
 from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import SLURM_NOTE
 from phalanx.scheduler.cycle.wording import written
 
 REASONS: dict[str, str] = {
@@ -124,6 +126,8 @@ _OF_ALL = {
     "unschedulable": "no node is open to new tasks",
 }
 """The sentences for reasons for which every node was turned away."""
+
+_APART = " on different {apart}"
 
 
 class Reasons(NamedTuple):
@@ -249,7 +253,7 @@ def _counted(
 
 
 def _of_job(session: Session, job: Job, position: int, kinds: Sequence[_Kind]) -> list[Rejection]:
-    out = [one for kind in kinds if (one := _too_many(session, kind)) is not None]
+    out = [one for kind in kinds if (one := _too_many(job, kind)) is not None]
     if job.is_pending():
         out.append(Rejection(reason="not-let-in"))
     elif not session.job_ready(job) and job.min_available > 0:
@@ -260,7 +264,7 @@ def _of_job(session: Session, job: Job, position: int, kinds: Sequence[_Kind]) -
     return out
 
 
-def _too_many(session: Session, kind: _Kind) -> Rejection | None:
+def _too_many(job: Job, kind: _Kind) -> Rejection | None:
     """Return the rejection of a gang that could not be placed even on empty nodes.
 
     Such a gang needs more tasks of the class than all nodes that it may use could hold together.
@@ -269,7 +273,11 @@ def _too_many(session: Session, kind: _Kind) -> Rejection | None:
     nodes = kind.nodes
     if nodes is None or not 0 < nodes.most < kind.needed:
         return None
-    detail = {"most": nodes.most, "needed": kind.needed}
+    detail: dict[str, Any] = {
+        "most": nodes.most,
+        "needed": kind.needed,
+        **_terms(job, kind.eq_class),
+    }
     return Rejection(reason="gang-never-fits", count=kind.needed - nodes.most, detail=detail)
 
 
@@ -292,7 +300,11 @@ def _of_gang(session: Session, job: Job, kinds: Sequence[_Kind]) -> list[Rejecti
         out.append(_not_whole(session, job, attempt, kinds))
     if len(job.role_counts) > 1:
         for role, lack in attempt.roles.items():
-            out.append(Rejection(reason="gang-role", count=lack, detail={"role": role}))
+            out.append(
+                Rejection(
+                    reason="gang-role", count=lack, detail={"role": role, **_terms(job, None)}
+                )
+            )
     for policy, lack in attempt.subgroups.items():
         out.append(Rejection(reason="gang-subgroup", count=lack, detail={"policy": policy}))
     if attempt.failed >= 0 and len(job.tasks) > 1:
@@ -328,11 +340,22 @@ def _not_whole(session: Session, job: Job, attempt: Attempt, kinds: Sequence[_Ki
     cluster = session.cluster
     failed = cluster.eq_class[attempt.failed] if attempt.failed >= 0 else None
     scarce = next((k.nodes.scarce for k in kinds if k.eq_class is failed and k.nodes), "")
+    detail |= _terms(job, failed)
     if failed is not None and scarce and not attempt.why:
         r = cluster.dims.index[scarce]
         detail |= {"resource": scarce, "each": cluster.dims.written(r, float(failed.request[r]))}
     short = job.min_available - attempt.placed
     return Rejection(reason="gang-not-whole", count=short, detail=detail)
+
+
+def _terms(job: Job, eq_class: EquivalenceClass | None) -> dict[str, Any]:
+    """Return the details that say whether the gang's minimum is fixed, as for jobs of `sbatch`, and
+    over which places its tasks must be spread.
+    """
+    is_fixed = any(key.startswith(SLURM_NOTE) for key, _ in job.spec.annotations)
+    found: dict[str, Any] = {"fixed_minimum": True} if is_fixed else {}
+    over = "" if eq_class is None else apart_over(eq_class)
+    return found | ({"apart": places_over(over)} if over else {})
 
 
 def _of_class(
@@ -400,6 +423,9 @@ def _template(rejection: Rejection) -> str | None:
         need = "needs" if rejection.count == 1 else "need"
         template += f": {{count}} more {need} {{each:g}} {{resource}}"
         template += " each" if rejection.count > 1 else ""
+    if reason.startswith("gang-") and "apart" in detail:
+        for said in ("would find room", "hold {most} of the {needed} tasks"):
+            template = template.replace(said, said + _APART)
     if "in_gang" in detail:
         template = "for {tasks} of its {in_gang} tasks, " + template
     return template

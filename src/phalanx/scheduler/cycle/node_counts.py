@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phalanx.scheduler.cycle.amounts import Counts, Flags
+from phalanx.scheduler.cycle.apart import apart_over, held_apart
 from phalanx.scheduler.cycle.plan import Rejection
 from phalanx.scheduler.cycle.rows import Ask, Rows
 from phalanx.scheduler.cycle.session import Session
@@ -157,7 +158,11 @@ def _held_at_most(session: Session, ask: Ask, allowed: Flags, left: Flags) -> tu
         (int(count), scarcity(name), name) for count, name in zip(free, names, strict=True)
     )
     scarce = next((name for _, _, name in fewest if name != "pods"), "")
-    return int(empty.min(axis=1).sum()), scarce
+    each = empty.min(axis=1)
+    if over := apart_over(ask.eq_class):
+        labels = (cluster.labels[i] for i in np.flatnonzero(allowed))
+        return held_apart(over, zip(labels, map(int, each), strict=True)), scarce
+    return int(each.sum()), scarce
 
 
 def scarcity(resource: str) -> int:

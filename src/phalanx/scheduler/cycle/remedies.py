@@ -8,6 +8,12 @@ from phalanx.scheduler.cycle.plan import Rejection
 from phalanx.scheduler.cycle.wording import written
 
 _OR_LESS = ", or ask for at most {most:g}"
+_FIXED: dict[str, str] = {
+    "gang-not-whole": "make room for {count} more of its tasks, or ask for fewer at once",
+    "gang-role": "make room for {count} more of its tasks, or ask for fewer at once",
+    "gang-never-fits": "ask for at most {most} at once, or add nodes for {count} more",
+}
+"""The changes that would help a job of `sbatch`, whose minimum is all of its tasks."""
 
 REMEDIES: dict[str, str] = {
     "gang-tasks-missing": "submit {count} more tasks, or lower minMember to {tasks}",
@@ -93,7 +99,10 @@ def remedy(rejection: Rejection) -> str:
     """Return in words the change that would help; "" for a reason that only an outside plugin
     knows.
     """
-    template = REMEDIES.get(rejection.reason, "")
+    known = _FIXED if rejection.detail.get("fixed_minimum") else REMEDIES
+    template = known.get(rejection.reason, "")
+    if "apart" in rejection.detail:
+        template = template.replace("more of its tasks", "more of its tasks on other {apart}")
     if not rejection.detail.get("most"):
         template = template.removesuffix(_OR_LESS)
     try:

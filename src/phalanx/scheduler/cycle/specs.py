@@ -18,6 +18,8 @@ from phalanx.scheduler.cycle.config import Configuration
 Labels = tuple[tuple[str, str], ...]
 Amounts = tuple[tuple[str, float], ...]
 
+SLURM_NOTE = "slurm/"
+"""The start of the names of the annotations that `sbatch` gives to its jobs."""
 GPUS = frozenset({"nvidia.com/gpu", "gpu"})
 """The names under which whole GPUs, or a part of a GPU, are requested."""
 

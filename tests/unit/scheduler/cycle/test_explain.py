@@ -8,7 +8,7 @@ from tests.unit.scheduler.cycle.test_tables import CASES, snapshot_of
 
 from phalanx.scheduler.cycle.cycle import run_cycle
 from phalanx.scheduler.cycle.explain import REASONS, sentence
-from phalanx.scheduler.cycle.remedies import REMEDIES
+from phalanx.scheduler.cycle.remedies import REMEDIES, remedy
 from phalanx.scheduler.forecast.planner import lent
 
 TABLE = """
@@ -61,6 +61,30 @@ node n 2c 2G
 queue q
 gang g q min=3
 task t g 1c 1G x3
+
+case gang-not-whole g 1 of 2 tasks would find room on different nodes, so none starts
+node n 2c 2G ray.io/node-id=n
+node m 2c 2G ray.io/node-id=m
+queue q
+gang r q min=1 phase=Running
+gang g q min=2
+task r r 2c 1G @m fixed
+task t g 1c 1G lab.a=b role=t {affinity: {pod_anti_affinity_required: [{topology_key: ray.io/node-id, match_labels: {a: b}}]}}
+task u g 1c 1G lab.a=b role=u {affinity: {pod_anti_affinity_required: [{topology_key: ray.io/node-id, match_labels: {a: b}}]}}
+
+case gang-never-fits g its nodes, even empty, hold 2 of the 3 tasks on different nodes that it needs at once
+node n 9c 9G ray.io/node-id=n
+node m 9c 9G ray.io/node-id=m
+queue q
+gang g q min=3
+task t g 1c 1G x3 lab.a=b {affinity: {pod_anti_affinity_required: [{topology_key: ray.io/node-id, match_labels: {a: b}}]}}
+
+case gang-never-fits g hold 1 of the 2 tasks on different values of the label zone that it needs at once
+node n 9c 9G zone=a
+node m 9c 9G zone=a
+queue q
+gang g q min=2
+task t g 1c 1G x2 lab.a=b {affinity: {pod_anti_affinity_required: [{topology_key: zone, match_labels: {a: b}}]}}
 
 case never-fits t largest
 node n 2c 2G
@@ -645,6 +669,27 @@ def test_reason(case: dict[str, str]) -> None:
 def _first_task(rejections: object) -> str:
     assert isinstance(rejections, dict)
     return next(str(n) for n in rejections if n.startswith("default/t"))
+
+
+SBATCH = """
+case sbatch
+node n 2c 2G ray.io/node-id=n
+queue q
+gang g q min=2 {annotations: {slurm/name: wrap}}
+task t g 1c 1G lab.a=b role=t {affinity: {pod_anti_affinity_required: [{topology_key: ray.io/node-id, match_labels: {a: b}}]}}
+task u g 1c 1G lab.a=b role=u {affinity: {pod_anti_affinity_required: [{topology_key: ray.io/node-id, match_labels: {a: b}}]}}
+"""  # noqa: E501 -- one line a thing
+
+
+def test_who_used_sbatch_is_told_of_no_minimum() -> None:
+    use = "use allocate | gang | predicates\n"
+    (case,) = cases(use + SBATCH)
+    plan = run_cycle(snapshot_of(case), shells=lent())
+    changes = {r.reason: remedy(r) for r in plan.rejections["default/g"]}
+    assert not any("minimum" in one or "--min" in one for one in changes.values())
+    assert changes["gang-not-whole"] == (
+        "make room for 1 more of its tasks on other nodes, or ask for fewer at once"
+    )
 
 
 def test_every_reason_has_a_sentence_a_remedy_and_a_case() -> None:
