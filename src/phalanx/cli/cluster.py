@@ -17,7 +17,7 @@ from phalanx.cli.node_names import Ids, find_named
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import echo, say
-from phalanx.model.rows.cluster import StatusInfo
+from phalanx.model.rows.cluster import StatusInfo, current_nodes
 from phalanx.protocol.requests.cluster import ChangeTotals, GetStatus, UndrainNode
 from phalanx.protocol.requests.node_use import ListNodesInUse
 
@@ -62,23 +62,32 @@ def nodes(
     output: Output = "",
     no_headers: NoHeaders = False,
     ids: Ids = False,
+    all: Annotated[
+        bool,
+        Option("--all", "-a", help="Also show each dead node whose name another node has now."),
+    ] = False,
     address: Address = None,
     json: Json = False,
 ) -> None:
     """List all nodes, including nodes that died recently, with the reasons for their states.
+
+    Each start of a node makes a new node. A dead node whose name another
+    node has now is shown only with --all. Of several dead nodes of one name, the
+    last is shown.
 
     CPU, GPU and MEMORY show allocated/total amounts. USED shows how many CPUs and
     GPUs were busy and how much memory was used at the last measurement, also by
     programs outside Phalanx.
     """
     found = ask(address, GetStatus())
+    listed = found.nodes if all else current_nodes(found.nodes)
     in_use = ask(address, ListNodesInUse())
     if json:
-        rows = [listed_node_data(row, found, in_use) for row in found.nodes]
+        rows = [listed_node_data(row, found, in_use) for row in listed]
         echo(json_module.dumps(rows, indent=1))
     else:
-        columns = node_columns(found.nodes, found.stranded, in_use, ids)
-        show(columns, found.nodes, output, no_headers)
+        columns = node_columns(listed, found.stranded, in_use, ids)
+        show(columns, listed, output, no_headers)
 
 
 def drain(

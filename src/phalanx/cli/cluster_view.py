@@ -15,7 +15,7 @@ from phalanx.cli.times import moment
 from phalanx.model.command_groups import NONE
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
 from phalanx.model.readable import amount, size
-from phalanx.model.rows.cluster import MINE, NodeInfo, StatusInfo, given_labels
+from phalanx.model.rows.cluster import MINE, NodeInfo, StatusInfo, current_nodes, given_labels
 from phalanx.observe.stranded import stranded_in_all
 from phalanx.observe.usage import MAIN, is_silent, sums
 
@@ -62,7 +62,7 @@ def listed_node_data(row: NodeInfo, status: StatusInfo, in_use: InUse) -> dict[s
 
 def status_text(status: StatusInfo, version: str) -> str:
     """Return the status as text: the totals of the cluster, and all problems."""
-    states = Counter(row.state for row in status.nodes)
+    states = Counter(row.state for row in current_nodes(status.nodes))
     silent = sum(is_silent(row) for row in status.nodes)
     amiss = status.troubles + status.lost_nodes
     lines = [

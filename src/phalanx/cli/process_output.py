@@ -38,13 +38,19 @@ class Source:
 
 
 def node_source(address: str | None, name: str) -> Source:
-    """Return the only node that has this host name, or whose id begins with this text. Ends the
-    command unless there is exactly one.
+    """Return the node that has this name or host name, or whose id begins with this text. Of dead
+    nodes with the name, the one that ended last is meant. Ends the command unless exactly one node
+    is meant.
     """
-    rows = [row.as_dict() for row in ask(address, GetStatus(), with_programs=True).nodes]
+    nodes = ask(address, GetStatus(), with_programs=True).nodes
+    rows = [row.as_dict() for row in nodes]
     found = [row for row in rows if name in (row["name"], row["hostname"], row["host"])]
     alive = [row for row in found if row["state"] != "DEAD"]
-    found = alive or found or [row for row in rows if row["node_id"].startswith(name)]
+    found = (
+        alive
+        or sorted(found, key=lambda row: row["ended"])[-1:]
+        or [row for row in rows if row["node_id"].startswith(name)]
+    )
     if not found:
         near = nearest(name, {row["name"] or row["hostname"] for row in rows})
         fail(f"node {name!r} does not exist{near}: `phalanx nodes` lists all nodes.", NOT_FOUND)

@@ -11,7 +11,7 @@ from phalanx.cli.table import safe
 from phalanx.cli.top_snapshot import TopSnapshot
 from phalanx.model.lifecycle import ALIVE
 from phalanx.model.readable import amount, duration, ranges, size
-from phalanx.model.rows.cluster import NodeInfo
+from phalanx.model.rows.cluster import NodeInfo, current_nodes
 from phalanx.model.rows.devices import STRANGER, DeviceInfo
 from phalanx.model.rows.work import JobInfo, QueueInfo
 from phalanx.observe.device_health import BAD, SUSPECT
@@ -123,7 +123,7 @@ def _summary(snapshot: TopSnapshot) -> list[Text]:
     from rich.text import Text
 
     status = snapshot.status
-    states = Counter(row.state.lower() for row in snapshot.nodes)
+    states = Counter(row.state.lower() for row in current_nodes(snapshot.nodes))
     said = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"
     used = sums(snapshot.nodes)
     amounts = [
@@ -146,7 +146,8 @@ def _summary(snapshot: TopSnapshot) -> list[Text]:
 def _nodes(snapshot: TopSnapshot, signs: Signs) -> Section:
     head = f"{'NODE':{_NAMES}} {'STATE':8} {'CPU':>9} {'MEMORY':>19}  GPUS"
     lines = [
-        _node_line(row, snapshot.devices.get(row.node_id, []), signs) for row in snapshot.nodes
+        _node_line(row, snapshot.devices.get(row.node_id, []), signs)
+        for row in current_nodes(snapshot.nodes)
     ]
     title = (
         f"NODES  {signs.free} free {signs.part} part {signs.whole} held "

@@ -466,6 +466,7 @@ class Head:
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
         """Give up a dead node and everything that ran there (an effect of the directory)."""
+        record.ended = self.clock.wall()
         self.state_store.put_node(record)
         self._node_recorder.lost(record, reason)
         self.deaths.node_dead(record, reason)

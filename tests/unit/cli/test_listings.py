@@ -40,7 +40,7 @@ NODES = [
     node(1, hostname="gpu-1", labels={"zone": "a", "ray.io/accelerator-type": "H100"}),
     node(2, hostname="gpu-2", labels={}, state="DRAINING", reason="the fans are changed on Friday"),
     node(3, hostname="twin", labels={}),
-    node(4, hostname="twin", labels={}, state="DEAD", reason="no word for 20 s"),
+    node(4, hostname="twin", labels={}, state="DEAD", host="10.0.0.4", reason="no word for 20 s"),
 ]
 IN_USE = {NODES[0].node_id: {"CPU": 2.5, "memory": 3.5 * GIB, "GPU": 1.25}}
 RUN_S = 3 * 86_400 + 4 * 3_600

@@ -26,6 +26,8 @@ from phalanx.head.gangs.member_states import HOLDING
 from phalanx.head.jobs.job_rows import JobRow
 from phalanx.head.state_store import StoredState, read_state
 from phalanx.model.jobs import states as st
+from phalanx.model.rows.cluster import current_nodes
+from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import GetMemberUse, ListElements, ReadJobLog
 from phalanx.protocol.requests.node_use import GetNodeUse
 from phalanx.protocol.requests.state import QueryState
@@ -203,7 +205,8 @@ async def check_overview(seen: Seen, listed: dict[str, Any], states: dict[str, i
         held = {row["reason"] or "not yet known" for row in rows if row["state"] == st.PENDING}
         assert {why["words"] for why in one["reasons"]} <= reasons | held
     status = seen.command("status")
-    assert page["nodes"] == dict(Counter(row["state"].lower() for row in status["nodes"]))
+    shown = current_nodes(ask(seen.world.head, GetStatus()).nodes)
+    assert page["nodes"] == dict(Counter(row.state.lower() for row in shown))
     living = [row for row in status["nodes"] if row["state"] != "DEAD"]
     for one in page["gauges"]:
         total = sum(row["total"].get(one["name"], 0.0) for row in living)

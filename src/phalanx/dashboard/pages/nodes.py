@@ -20,7 +20,7 @@ from phalanx.dashboard.pages.node_use import NodeUsePage
 from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.readable import size
-from phalanx.model.rows.cluster import NodeInfo
+from phalanx.model.rows.cluster import NodeInfo, current_nodes
 from phalanx.model.rows.devices import DeviceInfo
 from phalanx.model.rows.work import GangInfo
 from phalanx.observe.device_health import BAD
@@ -67,13 +67,14 @@ def nodes(
     """
     wanted = asked(words, ("q", "state"), _USUAL)
     said, state = wanted.filters.get("q", "").lower().split(), wanted.filters.get("state", "")
+    shown = current_nodes(snapshot.status.nodes)
     rows = [
         row
-        for row in snapshot.status.nodes
+        for row in shown
         if row.state.lower() == (state.lower() or row.state.lower())
         and all(word in _text(row) for word in said)
     ]
-    listed = cut(rows, len(snapshot.status.nodes), wanted, COLUMNS, _USUAL)
+    listed = cut(rows, len(shown), wanted, COLUMNS, _USUAL)
     return NodeList(
         listed=listed,
         has_devices=any(row.total.get(DEVICE) for row in snapshot.status.nodes),

@@ -12,7 +12,7 @@ from phalanx.dashboard.pages.metrics import SPANS_S, Chart, Gauge, chart, gauges
 from phalanx.dashboard.watch import ClusterSnapshot
 from phalanx.model.jobs import states as st
 from phalanx.model.lifecycle import ALIVE, DEAD
-from phalanx.model.rows.cluster import DriverInfo, NodeInfo
+from phalanx.model.rows.cluster import DriverInfo, NodeInfo, current_nodes
 from phalanx.model.rows.work import JobInfo
 from phalanx.observe.device_health import BAD
 from phalanx.observe.job_times import current
@@ -104,6 +104,7 @@ def overview(
     waiting = [job for job in snapshot.jobs if job.state == st.PENDING]
     failed = [job for job in snapshot.jobs if job.state in FAILED and job.finished is not None]
     shown = gauges(snapshot)
+    nodes = current_nodes(snapshot.status.nodes)
     cordoned = _cordoned(snapshot)
     defects = [
         f"{row.count} errors about a {kind}; the last: {row.last}"
@@ -132,16 +133,14 @@ def overview(
         cordoned_devices=cordoned[:SHOWN],
         failed_lately=sum(now - (job.finished or 0.0) <= LATELY_S for job in failed),
         span=span,
-        nodes=dict(Counter(row.state.lower() for row in snapshot.status.nodes)),
+        nodes=dict(Counter(row.state.lower() for row in nodes)),
         jobs=jobs_by_state(snapshot.jobs),
         drivers=snapshot.status.jobs[:SHOWN],
         actors=snapshot.status.actors,
         troubles=[*snapshot.status.troubles, *defects],
-        ailing=[
-            row
-            for row in snapshot.status.nodes
-            if row.state != ALIVE or (row.reason and not row.unwell)
-        ][:SHOWN],
+        ailing=[row for row in nodes if row.state != ALIVE or (row.reason and not row.unwell)][
+            :SHOWN
+        ],
         waiting=current(sorted(waiting, key=lambda job: job.submitted)[:SHOWN], now),
         waiting_in_all=len(waiting),
         failed=current(sorted(failed, key=lambda job: -(job.finished or 0.0))[:SHOWN], now),

@@ -303,7 +303,7 @@ class NodeDirectory:
 
         Until a node has reported, none of its resources count as free.
         """
-        for record in rows:
+        for record in sorted(rows, key=lambda one: one.ended):
             if record.state == DEAD:
                 self._dead.append(record.node_id)
             else:

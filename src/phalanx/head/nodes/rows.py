@@ -6,6 +6,7 @@ from phalanx.head.nodes.record import NodeRecord
 from phalanx.model.command_groups import held_text
 from phalanx.model.gpu_sharing import plain_amounts
 from phalanx.model.holds import CORDON, cordoned_text, holds_text
+from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.observe.checks import suspect_checks_text
 from phalanx.observe.device_health import BAD, unwell_text
@@ -61,6 +62,7 @@ def node_info(record: NodeRecord, report: NodeReport, absence: str) -> NodeInfo:
         port=record.port,
         hostname=record.hostname,
         name=record.name,
+        ended=record.ended if record.state == DEAD else 0.0,
         total=plain_amounts(record.totals),
         available=plain_amounts(report.available),
         labels=record.labels,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.row import Row
 
 
@@ -68,6 +69,34 @@ class NodeInfo(Row, frozen=True):
     """The way in which the node keeps the processes of a job's command together (delegated, scope
     or none), and the limits that this way cannot enforce.
     """
+    ended: float = 0.0
+    """When the node was declared dead, in seconds since the epoch; 0 for a living node."""
+
+
+def current_nodes(nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
+    """Return the nodes that a listing shows: the living nodes and, for each name that no living
+    node has, the dead node that ended last.
+
+    Each start of a node makes a new node, so a machine whose node was started several times has
+    dead nodes of the same name.
+    """
+    rows = list(nodes)
+    living = {_shared_name(row) for row in rows if row.state != DEAD}
+    last: dict[tuple[str, str], NodeInfo] = {}
+    for row in rows:
+        name = _shared_name(row)
+        if row.state == DEAD and name not in living:
+            known = last.get(name)
+            last[name] = row if known is None or row.ended >= known.ended else known
+    shown = {row.node_id for row in last.values()}
+    return [row for row in rows if row.state != DEAD or row.node_id in shown]
+
+
+def _shared_name(row: NodeInfo) -> tuple[str, str]:
+    """Return the name that the next node of this one's machine has, too. Machines with the same
+    name have different addresses.
+    """
+    return (row.name, "") if row.name else (row.hostname or row.node_id, row.host)
 
 
 def given_labels(labels: Mapping[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from phalanx.adapters.slurm.commands.hostlists import expanded, name_of
 from phalanx.adapters.slurm.commands.usage import address, refuse
 from phalanx.adapters.slurm.options import OptionError
 from phalanx.cli.reach import ask
-from phalanx.model.rows.cluster import NodeInfo
+from phalanx.model.rows.cluster import NodeInfo, current_nodes
 
 _CHOICES = ("nodelist", "exclude", "exclusive")
 
@@ -73,7 +73,7 @@ def hosts_named(command: str, written: str) -> set[str]:
 
     Ends the command for an unknown host.
     """
-    nodes = _nodes()
+    nodes = current_nodes(_nodes())
     found: set[str] = set()
     for name in expanded(written):
         mine = {name_of(node) for node in nodes if name in _names([node])}

@@ -30,6 +30,7 @@ from phalanx.cli.ending import Ended
 from phalanx.cli.reach import FAILED, ask
 from phalanx.cli.table import say
 from phalanx.manifests.times import read_length
+from phalanx.model.rows.cluster import current_nodes
 from phalanx.model.rows.work import JobInfo, QueueInfo
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import Command, CommandJob, GetJob, UpdateJob
@@ -117,7 +118,8 @@ def scontrol(words: Sequence[str]) -> None:
     elif what in _OF_RESERVATIONS:
         _OF_RESERVATIONS[what](operands)
     elif what == "ping":
-        host = next((n.hostname for n in ask(address(), GetStatus()).nodes), "localhost")
+        rows = current_nodes(ask(address(), GetStatus()).nodes)
+        host = next((node.hostname for node in rows), "localhost")
         say(f"Slurmctld(primary) at {host} is UP")
     elif what == "version":
         read("scontrol", SCONTROL, ["--version"])
@@ -182,7 +184,7 @@ def _is_named(job: JobInfo, names: Sequence[str]) -> bool:
 
 
 def _nodes(names: Sequence[str]) -> list[Record]:
-    rows = ask(address(), GetStatus()).nodes
+    rows = current_nodes(ask(address(), GetStatus()).nodes)
     wanted = [one for word in names for one in expanded(word)]
     found = [row for row in rows if not wanted or {row.host, row.hostname, row.name} & set(wanted)]
     if wanted and not found:
@@ -216,7 +218,8 @@ def _steps(names: Sequence[str]) -> list[Record]:
 
 
 def _config(_: Sequence[str]) -> list[Record]:
-    host = next((node.hostname for node in ask(address(), GetStatus()).nodes), "localhost")
+    rows = current_nodes(ask(address(), GetStatus()).nodes)
+    host = next((node.hostname for node in rows), "localhost")
     return [configuration(_queues(), host, os.environ.get("PHALANX_ADDRESS", "(null)"))]
 
 

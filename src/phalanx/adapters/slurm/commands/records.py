@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from phalanx.adapters.slurm.commands.hostlists import name_of, names_of
-from phalanx.adapters.slurm.commands.sinfo import state_of
+from phalanx.adapters.slurm.commands.sinfo import held, state_of
 from phalanx.adapters.slurm.commands.usage import SLURM_VERSION
 from phalanx.adapters.slurm.marks import CLUSTER, NOTE
 from phalanx.cli.times import length
@@ -87,9 +87,9 @@ def node_record(node: NodeInfo, queues: Sequence[str]) -> Record:
     """Return the record of a node. `queues`: all queues, because each node belongs to all of
     them.
     """
-    total, free = node.total, node.available
+    total = node.total
     cpus, memory, gpus = (total.get(name, 0.0) for name in ("CPU", "memory", "GPU"))
-    used = {name: total.get(name, 0.0) - free.get(name, 0.0) for name in ("CPU", "memory", "GPU")}
+    used = {name: held(node, name) for name in ("CPU", "memory", "GPU")}
     features = ",".join(sorted(name for name in node.labels if "/" not in name))
     mib, taken = int(memory) // _MIB, int(used["memory"]) // _MIB
     has = [f"cpu={cpus:g}", f"mem={mib}M", f"billing={cpus:g}"]

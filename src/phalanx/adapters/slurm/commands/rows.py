@@ -26,7 +26,7 @@ from phalanx.cli.reach import ask
 from phalanx.cli.times import clock, length
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import split_element
-from phalanx.model.rows.cluster import NodeInfo
+from phalanx.model.rows.cluster import NodeInfo, current_nodes
 from phalanx.model.rows.work import JobDescription, JobInfo
 from phalanx.protocol.requests.jobs import GetJob, ListJobs
 from phalanx.runtime.os.accounts import user_name
@@ -362,7 +362,7 @@ class Shown:
     @property
     def most_cpus(self) -> float:
         """The number of CPUs of the largest node; at least one."""
-        return max([1.0, *(row.total.get("CPU", 0.0) for row in self.nodes)])
+        return max([1.0, *(row.total.get("CPU", 0.0) for row in current_nodes(self.nodes))])
 
     def row(self, job: JobInfo) -> dict[str, str]:
         """Return the fields of a job."""

@@ -28,7 +28,7 @@ from phalanx.adapters.slurm.states import elapsed
 from phalanx.cli.reach import ask
 from phalanx.cli.table import say
 from phalanx.cli.times import clock
-from phalanx.model.rows.cluster import NodeInfo
+from phalanx.model.rows.cluster import NodeInfo, current_nodes
 from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.queues import ListQueues
@@ -80,6 +80,8 @@ _NEVER = (
     "unk", "unknown",
 )  # fmt: skip
 """The states of Slurm that no node of Phalanx has. A listing of nodes in such a state is empty."""
+_CLOSED = ("down", "drained", "draining")
+"""The states of nodes that take no work."""
 _ALIKE = frozenset({"short", "state", "cpus", "memory", "gres", "reason", "features", "sct"})
 """If one of these fields is shown, nodes with different values get different rows."""
 _MIB = 1 << 20
@@ -133,7 +135,8 @@ def _sinfo(asked: Mapping[str, str]) -> None:
     queues = [row for row in ask(address(), ListQueues()) if row.name != "root"]
     wanted = words_of(asked, "partition")
     queues = [row for row in queues if not wanted or row.name in wanted]
-    nodes = [node for node in ask(address(), GetStatus()).nodes if _is_wanted(asked, node)]
+    present = current_nodes(ask(address(), GetStatus()).nodes)
+    nodes = [node for node in present if _is_wanted(asked, node)]
     if "nodes" in asked:
         named = hosts_named("sinfo", asked["nodes"])
         nodes = [node for node in nodes if name_of(node) in named]
@@ -200,9 +203,8 @@ def _rows(
 def _row(queue: QueueInfo, nodes: Sequence[NodeInfo]) -> dict[str, str]:
     states = [state_of(node) for node in nodes]
     state = states[0] if states else "n/a"
-    total = sum(node.total.get("CPU", 0.0) for node in nodes)
-    idle = sum(node.available.get("CPU", 0.0) for node in nodes)
-    other = sum(states.count(one) for one in ("down", "drained", "draining"))
+    cpus = _cpu_counts(nodes)
+    other = sum(states.count(one) for one in _CLOSED)
     busy = sum(states.count(one) for one in ("allocated", "mixed"))
     first = nodes[0] if nodes else None
     gpus = first.total.get("GPU", 0.0) if first else 0.0
@@ -218,27 +220,47 @@ def _row(queue: QueueInfo, nodes: Sequence[NodeInfo]) -> dict[str, str]:
         "list": names_of(nodes),
         "hosts": ",".join(dict.fromkeys(node.hostname for node in nodes)),
         "cpus": f"{first.total.get('CPU', 0):g}" if first else "0",
-        "used": f"{total - idle:g}/{idle:g}/0/{total:g}",
+        "used": "/".join(f"{count:g}" for count in cpus),
         "counts": f"{busy}/{states.count('idle')}/{other}/{len(nodes)}",
         "counts_short": f"{busy}/{states.count('idle')}",
         "memory": str(int(first.total.get("memory", 0)) // _MIB) if first else "0",
-        "allocated": str(_held(first, "memory") // _MIB) if first else "0",
+        "allocated": str(int(held(first, "memory")) // _MIB) if first else "0",
         "features": _features(first) if first else "",
         "sct": f"{first.total.get('CPU', 0):g}:1:1" if first else "",
         "version": SLURM_VERSION,
         "port": str(first.port) if first else "0",
         "default_limit": elapsed(queue.default_time_s, "n/a"),
-        "gres_used": f"gpu:{_held(first, 'GPU')}" if first and gpus else "",
+        "gres_used": f"gpu:{int(held(first, 'GPU'))}" if first and gpus else "",
         "reason_user": first.holds[0][2] if first and first.holds else "",
-        "reason_time": clock(first.holds[0][3]) if first and first.holds else "",
+        "reason_time": _since(first) if first else "",
         "free": str(int(first.available.get("memory", 0)) // _MIB) if first else "0",
         "gres": f"gpu:{gpus:g}" if gpus else "(null)",
         "reason": (first.reason if first else "") or "none",
     }
 
 
-def _held(node: NodeInfo, resource: str) -> int:
-    return int(node.total.get(resource, 0.0) - node.available.get(resource, 0.0))
+def _cpu_counts(nodes: Sequence[NodeInfo]) -> tuple[float, float, float, float]:
+    """Return the numbers of CPUs that are allocated, idle, in another state, and in all. The CPUs
+    of a node that takes no work are not idle.
+    """
+    total = sum(node.total.get("CPU", 0.0) for node in nodes)
+    used = sum(held(node, "CPU") for node in nodes)
+    takes_work = (node for node in nodes if state_of(node) not in _CLOSED)
+    idle = sum(node.available.get("CPU", 0.0) for node in takes_work)
+    return used, idle, total - used - idle, total
+
+
+def _since(node: NodeInfo) -> str:
+    """Return when the node's reason began; "" if this is not known."""
+    since = node.ended or (node.holds[0][3] if node.holds else 0.0)
+    return clock(since) if since else ""
+
+
+def held(node: NodeInfo, resource: str) -> float:
+    """Return the amount of a resource that work holds on a node. A dead node holds nothing."""
+    if node.state == "DEAD":
+        return 0.0
+    return node.total.get(resource, 0.0) - node.available.get(resource, 0.0)
 
 
 def _features(node: NodeInfo) -> str:
@@ -249,12 +271,12 @@ def _features(node: NodeInfo) -> str:
 
 def _json(queue: QueueInfo, node: NodeInfo) -> dict[str, object]:
     row = _row(queue, [node])
-    total, idle = node.total.get("CPU", 0.0), node.available.get("CPU", 0.0)
+    used, idle, _, total = _cpu_counts([node])
     return {
         "partition": {"name": queue.name},
         "node": {"state": [row["state"].upper()]},
         "nodes": {"nodes": [name_of(node)], "total": 1},
-        "cpus": {"allocated": total - idle, "idle": idle, "total": total},
+        "cpus": {"allocated": used, "idle": idle, "total": total},
         "gres": {"total": row["gres"]},
         "reason": {"description": node.reason},
     }
