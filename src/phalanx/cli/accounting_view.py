@@ -154,7 +154,10 @@ def efficiency_text(one: Efficiency, is_cut: bool) -> str:
         lines.append(f"GPU Idle: {idle} device-time")
         most = UNKNOWN if one.gpu_memory_max is None else size(one.gpu_memory_max)
         lines.append(f"GPU Memory Utilized: {most} ({part(one.gpu_memory_part)})")
-    if one.attempts > 1:
+    if sum(one.tasks.values()) > 1:
+        counts = ", ".join(f"{count} {state}" for state, count in one.tasks.items())
+        lines.append(f"Array tasks: {sum(one.tasks.values())} ({counts})")
+    if one.attempts > max(sum(one.tasks.values()), 1):
         lines.append(f"Attempts of members: {one.attempts}")
     if one.unknown:
         lines.append(f"Left out, as their use is not known: {one.unknown}")

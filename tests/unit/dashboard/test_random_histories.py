@@ -205,7 +205,9 @@ async def check_overview(seen: Seen, listed: dict[str, Any], states: dict[str, i
         held = {row["reason"] or "not yet known" for row in rows if row["state"] == st.PENDING}
         assert {why["words"] for why in one["reasons"]} <= reasons | held
     status = seen.command("status")
-    shown = current_nodes(ask(seen.world.head, GetStatus()).nodes)
+    told = ask(seen.world.head, GetStatus())
+    assert told is not None
+    shown = current_nodes(told.nodes)
     assert page["nodes"] == dict(Counter(row.state.lower() for row in shown))
     living = [row for row in status["nodes"] if row["state"] != "DEAD"]
     for one in page["gauges"]:

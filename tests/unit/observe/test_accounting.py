@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from phalanx.cli.accounting_view import efficiency_text
 from phalanx.observe.accounting.efficiency import efficiency
 from phalanx.observe.accounting.questions import (
     MAX_ATTEMPTS,
@@ -170,6 +171,11 @@ def test_questions_that_are_none_are_refused(query, said):
         check_attempts(query)
 
 
+def helper(**fields):
+    """A member that the job ended after its first member."""
+    return attempt(**{"member": "task-0", "ended": 39_601.0, **fields})
+
+
 # ---- efficiency ------------------------------------------------------------------------------
 
 
@@ -243,3 +249,34 @@ def test_the_state_is_that_of_a_member_that_failed_last():
         [attempt(), attempt(member="worker-1", state="Failed", exit_code=3, used=used())]
     )
     assert (found.state, found.exit_code) == ("Failed", 3)
+
+
+OUTCOMES = [
+    ([attempt(), helper(exit_code=143, signal=15)], ("Completed", 0, 0)),
+    ([attempt(), helper(state="Terminated", exit_code=143)], ("Completed", 0, 0)),
+    ([attempt(state="Failed", exit_code=3), helper(state="Failed", exit_code=143)],
+     ("Failed", 3, 0)),
+    ([attempt(state="Failed", exit_code=9, attempt=1), attempt(attempt=2)], ("Completed", 0, 0)),
+    ([attempt(state="Failed", exit_code=137, signal=9)], ("Failed", 137, 9)),
+    ([attempt(state="NodeLost", exit_code=None)], ("NodeLost", None, 0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("attempts", "outcome"), OUTCOMES)
+def test_the_outcome_is_not_that_of_members_that_the_job_ended(attempts, outcome):
+    found = efficiency(attempts)
+    assert (found.state, found.exit_code, found.signal) == outcome
+
+
+def test_an_array_has_its_own_name_and_the_outcome_of_all_its_tasks():
+    tasks = [attempt(job=f"31[{index}]", cpus=1.0) for index in range(4)]
+    tasks[1] = attempt(job="31[1]", cpus=1.0, state="Failed", exit_code=2, ended=39_000.0)
+    found = efficiency(tasks)
+    assert (found.job, found.state, found.exit_code, found.cpus) == ("31", "Failed", 2, 4.0)
+    assert found.tasks == {"Completed": 3, "Failed": 1}
+    text = efficiency_text(found, is_cut=False)
+    assert "Job: 31\n" in text
+    assert "Array tasks: 4 (3 Completed, 1 Failed)" in text
+    assert "Attempts of members" not in text
+    one = efficiency(tasks[:1])
+    assert (one.job, one.state) == ("31[0]", "Completed")

@@ -10,11 +10,14 @@ five minutes gets no advice, since starting takes too large a part of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from phalanx.model.attempts import Attempt, Used
+from phalanx.model.attempts import MEMBER_COMPLETED, Attempt, Used
+from phalanx.model.jobs.arrays import split_element
+from phalanx.model.jobs.states import TERMINATED
 
 VERDICT_S = 300.0
 LOW_GPU = 0.15
@@ -36,6 +39,8 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     exit_code: int | None
     signal: int
+    tasks: dict[str, int] = {}
+    """For an array: the number of its ended tasks in each state."""
     attempts: int
     unknown: int
     """The number of the job's attempts whose usage is unknown."""
@@ -69,7 +74,6 @@ def efficiency(attempts: Sequence[Attempt]) -> Efficiency:
     needed.
     """
     last = max(attempts, key=lambda one: one.ended)
-    worst = next((a for a in attempts if a.exit_code and a.ended == last.ended), last)
     known = [(one, one.used) for one in attempts if one.used is not None]
     held_cpu_s = sum(one.cpus * one.elapsed_s for one, _ in known)
     cpu_s = sum(used.cpu_s for _, used in known)
@@ -79,18 +83,21 @@ def efficiency(attempts: Sequence[Attempt]) -> Efficiency:
     device_s = sum(used.gpus * one.elapsed_s for one, used in on_gpus)
     gpu = _part(sum(u.gpu_mean * u.gpus * one.elapsed_s for one, u in on_gpus), device_s)
     fullest = max((u for _, u in on_gpus), key=lambda used: used.gpu_memory_max, default=None)
-    latest: dict[str, Attempt] = {}
+    latest: dict[tuple[str, str], Attempt] = {}
     for one in sorted(attempts, key=lambda one: one.attempt):
-        latest[one.member] = one
+        latest[one.job, one.member] = one
+    array = split_element(last.job)
+    state, exit_code, signal = _outcome(list(latest.values()))
     memory_part = None if peak is None else _part(peak[1].memory_max, peak[0].memory)
     cpu = _part(cpu_s, held_cpu_s)
     return Efficiency(
-        job=last.job,
+        job=last.job if array is None or len({job for job, _ in latest}) == 1 else array[0],
         user=last.user,
         queue=last.queue,
-        state=worst.state,
-        exit_code=worst.exit_code,
-        signal=worst.signal,
+        state=state,
+        exit_code=exit_code,
+        signal=signal,
+        tasks={} if array is None else _tasks(latest),
         attempts=len(attempts),
         unknown=len(attempts) - len(known),
         nodes=len({one.node for one in attempts if one.node}),
@@ -112,6 +119,30 @@ def efficiency(attempts: Sequence[Attempt]) -> Efficiency:
         ),
         advice=_advice([one.elapsed_s for one, _ in known], cpu, peak, gpu),
     )
+
+
+def _outcome(latest: Sequence[Attempt]) -> tuple[str, int | None, int]:
+    """Return the state of a job, and the exit code and the signal that belong to it. `latest`: the
+    last attempt of each member.
+
+    The first member that did not complete decides. Members that were ended because another member
+    completed, or because the job became smaller, do not.
+    """
+    amiss = [one for one in latest if one.state != MEMBER_COMPLETED]
+    if len(amiss) < len(latest):
+        amiss = [one for one in amiss if one.state != TERMINATED]
+    if not amiss:
+        return MEMBER_COMPLETED, 0, 0
+    first = min(amiss, key=lambda one: (one.ended, not one.exit_code))
+    return first.state, first.exit_code, first.signal
+
+
+def _tasks(latest: Mapping[tuple[str, str], Attempt]) -> dict[str, int]:
+    """Return the number of an array's ended tasks in each state."""
+    by_task: dict[str, list[Attempt]] = {}
+    for (job, _), one in latest.items():
+        by_task.setdefault(job, []).append(one)
+    return dict(sorted(Counter(_outcome(one)[0] for one in by_task.values()).items()))
 
 
 def _part(used: float, held: float) -> float | None:
