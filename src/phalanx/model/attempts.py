@@ -22,6 +22,9 @@ STATES: Final = (
 and Aborted that the job was suspended.
 """
 
+OUT_OF_MEMORY: Final = "out of memory"
+"""The beginning of the reason of a member that was ended because it used too much memory."""
+
 
 class Used(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
     """The usage of an attempt and all processes that it started, as its node measured it.

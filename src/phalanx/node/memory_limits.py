@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from phalanx.model.attempts import OUT_OF_MEMORY
 from phalanx.node.member_effects import MemoryMeter
 
 LOOK_AT_MEMORY_EVERY_S = 0.5
@@ -56,7 +57,7 @@ class MemoryLimits:
 
 
 def _why(used: int, limit: int) -> str:
-    return f"out of memory: it used {_text(used)}, above its limit of {_text(limit)}"
+    return f"{OUT_OF_MEMORY}: it used {_text(used)}, above its limit of {_text(limit)}"
 
 
 def _text(size: float) -> str:

@@ -119,6 +119,22 @@ PRINTED = {
         "srun: error: 127.0.0.1: task 0: Killed\n",
         137,
     ),
+    "33 srun at its time limit": (
+        "srun -Q -t 0:01 sleep 60 2>&1 | sed 's/AT .* DUE/AT T DUE/; s/STEP [0-9]*/STEP N/'",
+        "slurmstepd: error: *** STEP N.0 ON 127.0.0.1 CANCELLED AT T DUE TO TIME LIMIT ***\n"
+        "srun: error: 127.0.0.1: task 0: Terminated\n",
+        0,
+    ),
+    "srun above its memory": (
+        'srun -Q -J big --mem=256M python3 -c \'import time; a = b"." * 4**14; a += a;'
+        " time.sleep(60)' 2>&1 | sed 's/StepId=[0-9]*/StepId=N/';"
+        " squeue -h -t OOM -n big -o '%T %r';"
+        " sacct -nX -s OOM --name=big -o state%14,exitcode",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=N.0. Some of the step tasks have"
+        " been OOM Killed.\nsrun: error: 127.0.0.1: task 0: Out Of Memory\n"
+        "OUT_OF_MEMORY OutOfMemory\n OUT_OF_MEMORY    0:125 \n",
+        0,
+    ),
     "35 several codes": (
         "srun -Q -n 3 sh -c 'exit $((SLURM_PROCID > 0 ? 2 : 1))' 2>&1",
         "srun: error: 127.0.0.1: task 0: Exited with exit code 1\n"

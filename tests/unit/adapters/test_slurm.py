@@ -19,7 +19,7 @@ from phalanx.adapters.slurm.request import (
     shape_of,
 )
 from phalanx.adapters.slurm.script import MAX_SCRIPT_BYTES, checked, directives, file_name
-from phalanx.adapters.slurm.states import JOB, elapsed, states_named
+from phalanx.adapters.slurm.states import JOB, OUT_OF_MEMORY, elapsed, states_named
 from phalanx.adapters.slurm.words import read_options
 from phalanx.cli.ending import Ended
 from phalanx.head.jobs.slurm import run_lengths, slurm_variables, tasks_of_member
@@ -229,7 +229,7 @@ def test_columns() -> None:
 
 
 def test_every_state_of_a_job_has_a_name_of_slurms() -> None:
-    assert set(JOB) == {st.PREPARING, *st.JOB}
+    assert set(JOB) == {st.PREPARING, OUT_OF_MEMORY, *st.JOB}
     assert states_named("CANCELLED") == states_named("ca") == {"Terminated", "DependencyFailed"}
 
 

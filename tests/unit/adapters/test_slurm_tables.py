@@ -8,10 +8,13 @@ import time
 from datetime import datetime
 
 import pytest
+from tests.unit.observe.attempts import attempt
 
 from phalanx.adapters.slurm import formats, options
 from phalanx.adapters.slurm.accounting_columns import SACCT_FIELDS
+from phalanx.adapters.slurm.commands.past import PastJob
 from phalanx.adapters.slurm.commands.priorities import SPRIO
+from phalanx.adapters.slurm.commands.rows import Shown
 from phalanx.adapters.slurm.commands.sacct import SACCT
 from phalanx.adapters.slurm.commands.scancel import SCANCEL
 from phalanx.adapters.slurm.commands.shares import SSHARE
@@ -26,7 +29,7 @@ from phalanx.adapters.slurm.reasons import dependency_text, ended_reason, waitin
 from phalanx.adapters.slurm.request import job_spec, job_variables, shape_of
 from phalanx.adapters.slurm.sizes import in_units
 from phalanx.adapters.slurm.sorting import sorted_rows
-from phalanx.adapters.slurm.states import states_named
+from phalanx.adapters.slurm.states import OUT_OF_MEMORY, state_of, states_named
 from phalanx.adapters.slurm.steps import commands_of, devices_of_task, end_texts
 from phalanx.adapters.slurm.times import slurm_length, slurm_moment
 from phalanx.adapters.slurm.words import read_options
@@ -445,8 +448,40 @@ def test_reasons_of_what_is_over() -> None:
     assert ended_reason(st.TERMINATED, True) == "None"
 
 
+OOM = "out of memory: it used 909 MiB, above its limit of 300 MiB"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "seen"),
+    [
+        (st.FAILED, f"batch-0: {OOM}", OUT_OF_MEMORY),
+        (st.FAILED, OOM, OUT_OF_MEMORY),
+        (st.FAILED, "batch-0 exited with code 137", st.FAILED),
+        (st.FAILED, "", st.FAILED),
+        (st.TERMINATED, OOM, st.TERMINATED),
+    ],
+)
+def test_a_job_that_used_too_much_memory_has_a_state_of_its_own(state, reason, seen) -> None:
+    assert state_of(state, reason) == seen
+    assert states_named("OOM") == states_named("out_of_memory") == {OUT_OF_MEMORY}
+    job = job_info(state=state, reason=reason)
+    row = Shown(["state", "short"]).row(job)
+    assert (row["state"] == "OUT_OF_MEMORY") == (seen == OUT_OF_MEMORY)
+    assert ended_reason(OUT_OF_MEMORY, True) == "OutOfMemory"
+    if seen == OUT_OF_MEMORY:
+        assert Shown().exit_code(job) == "0:125"
+
+
+def test_a_past_job_that_used_too_much_memory() -> None:
+    past = PastJob([attempt(state="Failed", exit_code=137, signal=9, reason=OOM)])
+    row = past.row()
+    assert (past.state, row["state"], row["reason"]) == (
+        OUT_OF_MEMORY, "OUT_OF_MEMORY", "OutOfMemory",
+    )  # fmt: skip
+
+
 def test_states_that_no_job_has_here_are_known() -> None:
-    assert states_named("cf,NODE_FAIL,oom,R") == {st.PREPARING, st.RUNNING}
+    assert states_named("cf,NODE_FAIL,R") == {st.PREPARING, st.RUNNING}
     assert states_named("PREEMPTED") == set()
 
 

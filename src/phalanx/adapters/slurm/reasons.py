@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from phalanx.adapters.slurm.states import OUT_OF_MEMORY
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo
 
@@ -12,6 +13,7 @@ _ENDED = {
     st.TIMED_OUT: "TimeLimit",
     st.DEADLINE: "DeadLine",
     st.DEPENDENCY_FAILED: "DependencyNeverSatisfied",
+    OUT_OF_MEMORY: "OutOfMemory",
 }
 _OF_CODES = {
     **dict.fromkeys(("queue-quota", "queue-capability", "namespace-quota"), "QOSResourceLimit"),

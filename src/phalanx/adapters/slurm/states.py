@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from phalanx.adapters.slurm.options import parts
 from phalanx.model import attempts as at
 from phalanx.model.jobs import states as st
 
+_OOM = re.compile(rf"(?:^|: ){at.OUT_OF_MEMORY}\b")
+"""Matches the reason of a member, and that of a job, which names the member first."""
+OUT_OF_MEMORY = "OutOfMemory"
+"""The state of a failed job that used too much memory. For Phalanx it has failed."""
 JOB = {
     st.PENDING: ("PENDING", "PD"),
     st.PREPARING: ("CONFIGURING", "CF"),
@@ -21,14 +27,17 @@ JOB = {
     st.DEADLINE: ("DEADLINE", "DL"),
     st.DEPENDENCY_FAILED: ("CANCELLED", "CA"),  # as Slurm ends it with kill_invalid_depend
     st.FAILED: ("FAILED", "F"),
+    OUT_OF_MEMORY: ("OUT_OF_MEMORY", "OOM"),
 }
-"""Slurm's long and short names of Phalanx's states."""
+"""Slurm's long and short names of Phalanx's states, and of the state that only Slurm has."""
+OUT_OF_MEMORY_CODE = "0:125"
+"""Slurm's CODE:SIGNAL of a job that used too much memory."""
 
 _NEVER = (
-    "BOOT_FAIL", "BF", "LAUNCH_FAILED", "NODE_FAIL", "NF", "OUT_OF_MEMORY",
-    "OOM", "POWER_UP_NODE", "PREEMPTED", "PR", "RECONFIG_FAIL", "RESIZING", "RS",
-    "RESV_DEL_HOLD", "RD", "REQUEUE_FED", "RF", "REQUEUE_HOLD", "RH", "REVOKED", "RV",
-    "SIGNALING", "SI", "SPECIAL_EXIT", "SE", "STAGE_OUT", "SO", "STOPPED", "ST", "UPDATE_DB",
+    "BOOT_FAIL", "BF", "LAUNCH_FAILED", "NODE_FAIL", "NF", "POWER_UP_NODE", "PREEMPTED", "PR",
+    "RECONFIG_FAIL", "RESIZING", "RS", "RESV_DEL_HOLD", "RD", "REQUEUE_FED", "RF", "REQUEUE_HOLD",
+    "RH", "REVOKED", "RV", "SIGNALING", "SI", "SPECIAL_EXIT", "SE", "STAGE_OUT", "SO", "STOPPED",
+    "ST", "UPDATE_DB",
 )  # fmt: skip
 """The states of Slurm that no job of Phalanx has. A listing of jobs in such a state is empty."""
 _OF_ATTEMPTS = {
@@ -36,6 +45,14 @@ _OF_ATTEMPTS = {
     at.NODE_LOST: "NODE_FAIL",
     at.RESTARTED: "REQUEUED",
 }
+
+
+def state_of(state: str, reason: str) -> str:
+    """Return the state of a job or an attempt as Slurm tells states apart. `reason`: why it has
+    ended.
+    """
+    is_oom = state == st.FAILED and _OOM.search(reason) is not None
+    return OUT_OF_MEMORY if is_oom else state
 
 
 def attempt_state(state: str) -> str:

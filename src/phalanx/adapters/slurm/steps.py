@@ -131,13 +131,18 @@ def task_numbers(nodes: Sequence[str], node: str) -> str:
     return ",".join(str(task) for task, one in enumerate(nodes) if one == node)
 
 
-def end_texts(codes: Sequence[int], hosts: Sequence[str]) -> list[str]:
-    """Return lines in srun's form about failed tasks, one for each host and exit code."""
+def end_texts(codes: Sequence[int], hosts: Sequence[str], is_oom: bool = False) -> list[str]:
+    """Return lines in srun's form about failed tasks, one for each host and exit code. `is_oom`:
+    whether the tasks were killed because they used too much memory.
+    """
     groups: dict[tuple[str, int], list[int]] = {}
     for task, (code, host) in enumerate(zip(codes, hosts, strict=True)):
         if code:
             groups.setdefault((host, code), []).append(task)
-    return [f"{host}: {_several(tasks)}: {_end(code)}" for (host, code), tasks in groups.items()]
+    return [
+        f"{host}: {_several(tasks)}: {'Out Of Memory' if is_oom else _end(code)}"
+        for (host, code), tasks in groups.items()
+    ]
 
 
 def _end(code: int) -> str:

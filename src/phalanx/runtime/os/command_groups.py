@@ -19,6 +19,7 @@ import select
 import signal
 from typing import NamedTuple, Protocol
 
+from phalanx.model.attempts import OUT_OF_MEMORY
 from phalanx.model.command_groups import CONTROLLERS, DELEGATED, NONE, SCOPE, way_with
 from phalanx.model.readable import size
 from phalanx.runtime.os.polling import wait_for
@@ -238,8 +239,10 @@ class Cgroup:
         except (OSError, ValueError):  # a kernel before 5.19
             peak = ""
         if self._memory_bytes:
-            return f"out of memory: it reached its limit of {size(self._memory_bytes)}{peak}"
-        return f"out of memory: the memory of its node, or of a group around it, was used up{peak}"
+            return f"{OUT_OF_MEMORY}: it reached its limit of {size(self._memory_bytes)}{peak}"
+        return (
+            f"{OUT_OF_MEMORY}: the memory of its node, or of a group around it, was used up{peak}"
+        )
 
     def _wait_until_empty(self) -> None:
         events = f"{self._path}/cgroup.events"

@@ -11,7 +11,8 @@ from phalanx.adapters.slurm.commands.step_rows import Name, by_job
 from phalanx.adapters.slurm.commands.usage import address
 from phalanx.adapters.slurm.commands.users import fields_of
 from phalanx.adapters.slurm.options import parts
-from phalanx.adapters.slurm.states import attempt_state, code_of
+from phalanx.adapters.slurm.reasons import ended_reason
+from phalanx.adapters.slurm.states import OUT_OF_MEMORY, attempt_state, code_of, state_of
 from phalanx.cli.allocation import HOLDER
 from phalanx.cli.history import ANSWER_S, uid_of
 from phalanx.cli.periods import past_moment
@@ -43,7 +44,10 @@ class PastJob:
         self._attempts = attempts
         self._last = max(attempts, key=lambda one: one.ended)
         self._sum: Efficiency = efficiency(attempts)
-        self.state = _OTHER_STATES.get(self._sum.state, self._sum.state)
+        reasons = [one.reason for one in attempts if one.state == self._sum.state]
+        seen = {state_of(self._sum.state, reason) for reason in reasons}
+        self._ended_as = OUT_OF_MEMORY if OUT_OF_MEMORY in seen else self._sum.state
+        self.state = _OTHER_STATES.get(self._ended_as, self._ended_as)
 
     def is_named(self, ids: Sequence[str], name: str | None) -> bool:
         """Whether the job has one of these ids and this name. Empty `ids`, or an empty name, allow
@@ -68,7 +72,7 @@ class PastJob:
             "name": self._name,
             "user": last.user,
             **fields_of(last.user),
-            "state": attempt_state(whole.state),
+            "state": attempt_state(self._ended_as),
             "elapsed": length(whole.elapsed_s),
             "seconds": str(int(whole.elapsed_s)),
             "timelimit": NO_OWN_LIMIT,
@@ -77,7 +81,7 @@ class PastJob:
             "nodelist": ",".join(nodes),
             "cpus": f"{whole.cpus:g}",
             "tasks": str(len({one.member for one in self._attempts})),
-            "reason": last.reason or "None",
+            "reason": ended_reason(self.state, bool(whole.signal)),
             "submit": clock(last.submitted),
             "start": clock(started),
             "end": clock(last.ended),

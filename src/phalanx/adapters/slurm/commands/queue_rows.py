@@ -15,6 +15,7 @@ from phalanx.adapters.slurm.commands.array_rows import with_array_tasks
 from phalanx.adapters.slurm.commands.rows import Shown, shown_fields
 from phalanx.adapters.slurm.commands.usage import address
 from phalanx.adapters.slurm.marks import NOTE
+from phalanx.adapters.slurm.states import OUT_OF_MEMORY, state_of
 from phalanx.cli.reach import ask
 from phalanx.cli.times import clock
 from phalanx.model.jobs import states as st
@@ -112,7 +113,9 @@ def can_be_quick(fields: Collection[str], states: Collection[str]) -> bool:
     of finished jobs needs whole rows, because results are read from the members.
     """
     known = READS.keys() | set(_OF_EACH)
-    return st.FINISHED.isdisjoint(states) and all(one in known for one in shown_fields(fields))
+    return {*st.FINISHED, OUT_OF_MEMORY}.isdisjoint(states) and all(
+        one in known for one in shown_fields(fields)
+    )
 
 
 class _Columned(Shown):
@@ -212,7 +215,7 @@ class _Table:
         if self._queue.is_meant is not None and not self._queue.is_meant(array):
             return []
         jobs = with_array_tasks([array], self._queue.ids, self._queue.has_row_each)
-        return [self._whole.row(job) for job in jobs if job.state in states]
+        return [self._whole.row(job) for job in jobs if state_of(job.state, job.reason) in states]
 
 
 def _is_one(column: list[Any]) -> bool:

@@ -21,7 +21,14 @@ from phalanx.adapters.slurm.reasons import (
     waiting_reason,
 )
 from phalanx.adapters.slurm.script import file_name
-from phalanx.adapters.slurm.states import JOB, code_of, elapsed
+from phalanx.adapters.slurm.states import (
+    JOB,
+    OUT_OF_MEMORY,
+    OUT_OF_MEMORY_CODE,
+    code_of,
+    elapsed,
+    state_of,
+)
 from phalanx.cli.reach import ask
 from phalanx.cli.times import clock, length
 from phalanx.model.jobs import states as st
@@ -111,6 +118,12 @@ class _One:
         return split_element(self.job.name) or (self.job.name, "N/A")
 
     @Once
+    def state(self) -> str:
+        """The job's state as Slurm tells states apart."""
+        is_failed = self.job.state == st.FAILED  # only then is the reason read, if it is known
+        return state_of(st.FAILED, self.job.reason) if is_failed else self.job.state
+
+    @Once
     def is_waiting(self) -> bool:
         return self.job.state == st.PENDING
 
@@ -149,7 +162,7 @@ class _One:
             return waiting_reason(self.job, self.now, self.shown.code(self.job))
         if self.job.state not in st.FINISHED or self.job.state == st.COMPLETED:
             return NEVER_KNOWN
-        return ended_reason(self.job.state, not self.code.endswith(":0"))
+        return ended_reason(self.state, not self.code.endswith(":0"))
 
     @Once
     def where(self) -> str:
@@ -259,8 +272,8 @@ _FIELDS: dict[str, Callable[[_One], str]] = {
     "directory": lambda one: one.notes.get("directory", ""),
     "mail": lambda one: one.notes.get("mail-user", ""),
     "cluster": lambda _: CLUSTER,
-    "state": lambda one: JOB[one.job.state][0],
-    "short": lambda one: JOB[one.job.state][1],
+    "state": lambda one: JOB[one.state][0],
+    "short": lambda one: JOB[one.state][1],
     "time": lambda one: elapsed(one.job.ran_s),
     "elapsed": lambda one: length(one.job.ran_s),
     "seconds": lambda one: str(int(one.job.ran_s)),
@@ -396,6 +409,8 @@ class Shown:
             return f"0:{_SIGTERM}"
         if job.state != st.FAILED:
             return "0:0"
+        if state_of(job.state, job.reason) == OUT_OF_MEMORY:
+            return OUT_OF_MEMORY_CODE
         found = ask(address(), GetJob(f"{job.namespace}/{job.name}"))
         return code_text(found)
 

@@ -26,7 +26,13 @@ from phalanx.adapters.slurm.commands.usage import read, refuse
 from phalanx.adapters.slurm.marks import CLUSTER, NOTE, check_words
 from phalanx.adapters.slurm.options import Option, OptionError, flag, ignored
 from phalanx.adapters.slurm.sizes import in_units
-from phalanx.adapters.slurm.states import states_named
+from phalanx.adapters.slurm.states import (
+    JOB,
+    OUT_OF_MEMORY,
+    OUT_OF_MEMORY_CODE,
+    state_of,
+    states_named,
+)
 from phalanx.adapters.slurm.times import slurm_moment
 from phalanx.cli.periods import past_moment
 from phalanx.cli.table import say
@@ -141,12 +147,12 @@ def _sacct(asked: Mapping[str, str]) -> None:
     usual = "JobID,State,ExitCode" if "brief" in asked else _LONG if "long" in asked else _SACCT
     columns = formats.sacct_names(asked.get("format", usual), SACCT_FIELDS, "sacct")
     begin, end = _moment(asked, "starttime"), _moment(asked, "endtime")
-    wanted = states_named(asked["state"]) if "state" in asked else set(st.JOB)
+    wanted = states_named(asked["state"]) if "state" in asked else set(JOB)
     ids = ids_in(asked)
     jobs = [
         job
         for job in jobs_wanted(ids, asked.get("name"))
-        if job.state in wanted
+        if state_of(job.state, job.reason) in wanted
         and (begin is None or job.finished is None or job.finished >= begin)
         and (end is None or job.submitted <= end)
     ]
@@ -219,6 +225,10 @@ def _tell_ends(row: dict[str, str], below: Sequence[dict[str, str]]) -> None:
         for one in below:
             if one["id"].endswith(".batch"):
                 one["state"], one["code"] = "CANCELLED", f"0:{int(signal.SIGTERM)}"
+    if row["state"] == JOB[OUT_OF_MEMORY][0]:
+        killed = f":{int(signal.SIGKILL)}"
+        for one in (row, *(one for one in below if one["code"].endswith(killed))):
+            one["state"], one["code"] = row["state"], OUT_OF_MEMORY_CODE
     if row["state"] == "CANCELLED":
         row["state"] = f"CANCELLED by {row.get('uid') or os.getuid()}"
 

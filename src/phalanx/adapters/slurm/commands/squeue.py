@@ -27,7 +27,7 @@ from phalanx.adapters.slurm.queue_columns import (
     SQUEUE_STEP_NAMES,
 )
 from phalanx.adapters.slurm.sorting import sorted_rows
-from phalanx.adapters.slurm.states import elapsed, states_named
+from phalanx.adapters.slurm.states import elapsed, state_of, states_named
 from phalanx.cli.ending import Ended
 from phalanx.cli.reach import FAILED
 from phalanx.cli.table import say
@@ -123,7 +123,7 @@ def _squeue(asked: Mapping[str, str]) -> None:
     fields = {column.field for column in columns}
     if "steps" in asked:
         jobs = _chosen(asked)
-        jobs = [job for job in jobs if job.state in wanted]
+        jobs = [job for job in jobs if state_of(job.state, job.reason) in wanted]
         rows = sorted_rows(_steps(jobs), asked.get("sort", _SORT_STEPS), SQUEUE_STEP_LETTERS)
         _say(asked, columns, _on_nodes(asked, rows))
         return
@@ -135,7 +135,7 @@ def _squeue(asked: Mapping[str, str]) -> None:
         return
     jobs = _chosen(asked)
     jobs = with_array_tasks(jobs, _ids(asked), bool({"array", "array-unique"} & asked.keys()))
-    jobs = [job for job in jobs if job.state in wanted]
+    jobs = [job for job in jobs if state_of(job.state, job.reason) in wanted]
     if "json" in asked:
         from phalanx.adapters.slurm.commands.job_json import job_json, json_of
 

@@ -13,6 +13,7 @@ from typing import Self
 
 from phalanx.adapters.slurm.commands.asked_nodes import AskedNodes
 from phalanx.adapters.slurm.commands.numbers import array_task_or_job, with_number
+from phalanx.adapters.slurm.commands.step_ends import KILLED, ended_job, tell_why
 from phalanx.adapters.slurm.commands.step_limits import limits_of
 from phalanx.adapters.slurm.commands.step_places import (
     NO_INDEX,
@@ -273,9 +274,13 @@ def _run(asked: Mapping[str, str], places: Places, argv: Sequence[str], *, is_wi
         for fd in {program.out, program.err} - {1, 2}:
             os.close(fd)
     hosts = [places.hosts.get(one, "") for one in nodes_of_tasks(places, members, count)]
-    for text in end_texts(codes, hosts):
+    is_oom = False
+    if any(codes) and not is_within:
+        is_lost = any(program.code is None for program in programs)
+        is_oom = tell_why(ended_job(places.job, is_lost), hosts)
+    for text in end_texts(codes, hosts, is_oom):
         say(f"srun: error: {text}", err=True)
-    return max(codes)
+    return KILLED if is_oom else max(codes)
 
 
 def _input(asked: Mapping[str, str], count: int) -> Input:
