@@ -103,7 +103,11 @@ def update(
     name: Name,
     queue: Annotated[str | None, Option("--queue", "-q", help="New queue of the job.")] = None,
     priority: Annotated[
-        int | None, Option(help="New priority; jobs with a higher number start first.")
+        int | None,
+        Option(
+            help="New priority; jobs with a higher number start first, and may take "
+            "the place of running jobs with a lower one."
+        ),
     ] = None,
     limit: Annotated[
         str | None,

@@ -110,20 +110,25 @@ class JobOutput:
         *,
         is_previous: bool = False,
         is_run: bool = False,
+        is_quiet: bool = False,
         tail: int | None = None,
         as_json: bool = False,
         is_preparing: bool = False,
     ) -> None:
         """`is_previous`: print the attempt before the last one. `is_run`: this command runs the
-        job, prints all attempts, and makes members wait for the reader of its output. `tail`: the
-        number of last lines of each member to begin with. `as_json`: print each line as an object.
-        `is_preparing`: print the logs of the preparation of environments instead.
+        job, prints all attempts, and makes members wait for the reader of its output. Unless
+        `is_quiet`, it says that the job was preempted. `tail`: the number of last lines of each
+        member to begin with. `as_json`: print each line as an object. `is_preparing`: print the
+        logs of the preparation of environments instead.
         """
         self._address = address
         self._job = job
         self._member = member
         self._last = -2 if is_previous else -1
         self._is_run = is_run
+        self._tells_preemption = is_run and not is_quiet
+        self._preempted = 0
+        """How often members of the job were preempted, as far as a note says so."""
         self._tail = tail
         self._as_json = as_json
         self._is_preparing = is_preparing
@@ -144,6 +149,7 @@ class JobOutput:
         """Print new output. Returns the job. `is_last`: print all remaining output."""
         found = ask(self._address, GetJob(self._job))
         self.is_at_end = True
+        self._tell_preemption(found)
         if found.array and self._member is None and self._is_run:
             return found  # its array tasks have their own output
         if found.array:
@@ -175,6 +181,15 @@ class JobOutput:
                 print(f"{member.name}: {member.reason}", file=sys.stderr, flush=True)
         sys.stdout.flush()
         return found
+
+    def _tell_preemption(self, job: JobDescription) -> None:
+        """Say that the job lost its places to other work, and starts again."""
+        is_new, self._preempted = job.preempted > self._preempted, job.preempted
+        if is_new and self._tells_preemption and job.state not in st.SETTLED:
+            self._note(
+                f"job {job.name} was preempted: other work got its places; it starts again from "
+                "its beginning once there is room"
+            )
 
     def _print_new(
         self, member: str, reading: _Reading, until: int, is_alone: bool, is_last: bool

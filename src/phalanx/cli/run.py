@@ -75,7 +75,8 @@ def run(
         int,
         Option(
             rich_help_panel=panels.PLACEMENT,
-            help="Priority within the queue; jobs with a higher number start first.",
+            help="Priority within the queue; a job with a higher number starts first, and may take "
+            "the place of running jobs with a lower one, which then start again later.",
         ),
     ] = 0,
     name: NewName = None,
@@ -367,7 +368,7 @@ def _run_here(address: str | None, spec: JobSpec, is_array: bool, is_quiet: bool
             wait_until_running(address, spec.uid, is_quiet, any_member=True)
         elif not is_quiet:
             say(f"`phalanx logs '{spec.name}[INDEX]'` prints the output of an array task", err=True)
-        return follow(JobOutput(address, spec.uid, None, is_run=True))
+        return follow(JobOutput(address, spec.uid, None, is_run=True, is_quiet=is_quiet))
 
 
 def _uploaded(address: str | None, spec: JobSpec, runtime_env: Mapping[str, Any]) -> JobSpec:

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from phalanx.adapters.slurm.commands import sinfo
-from phalanx.adapters.slurm.commands.records import node_record
+from phalanx.adapters.slurm.commands.records import (
+    configuration,
+    node_record,
+    preempt_mode,
+    queue_record,
+)
 from phalanx.cli import process_output
 from phalanx.cli.cluster_view import status_text
 from phalanx.cli.ending import Ended
@@ -103,3 +108,14 @@ def test_the_log_of_a_node_is_that_of_its_newest_start(monkeypatch):
     assert asked([dead("a", "vm", 1.0), node("b", "vm"), dead("c", "vm", 2.0)]) == "b"
     with pytest.raises(Ended):
         asked([node("a", "vm"), node("b", "vm")])
+
+
+@pytest.mark.parametrize(
+    ("actions", "mode"),
+    [(["allocate", "preempt"], "REQUEUE"), (["reclaim"], "REQUEUE"), (["allocate"], "OFF")],
+)
+def test_the_preemption_mode_is_that_of_the_rules_in_force(actions, mode):
+    assert preempt_mode(actions) == mode
+    assert f"OverTimeLimit=NONE PreemptMode={mode}" in queue_record(QUEUE, [], mode)
+    lines = [line.split(" = ") for line in configuration([QUEUE], "vm", "x", mode)[1:-2]]
+    assert {name.strip(): value for name, value in lines}["PreemptMode"] == mode

@@ -38,7 +38,7 @@ SINFO_LETTERS = columns_of(
     H reason_time TIMESTAMP Unknown
     I - PRIO_JOB_FACTOR 1
     L default_limit DEFAULTTIME n/a
-    M - PREEMPT_MODE OFF
+    M preempt PREEMPT_MODE OFF
     N list NODELIST -
     O load CPU_LOAD N/A
     P partition PARTITION -
@@ -84,7 +84,7 @@ SINFO_NAMES = columns_of(
     Partition partition PARTITION -
     PartitionName queue PARTITION -
     Port port PORT 0
-    PreemptMode - PREEMPT_MODE OFF
+    PreemptMode preempt PREEMPT_MODE OFF
     PriorityJobFactor - PRIO_JOB_FACTOR 1
     PriorityTier - PRIO_TIER 1
     Priority - PRIO_TIER 1

@@ -165,7 +165,11 @@ RESOURCES: Final = (
     ),
     Option("mem-per-cpu"),
     Option("mem-per-gpu"),
-    maybe("nice", note="VALUE (by default 100) is subtracted from the job's priority"),
+    maybe(
+        "nice",
+        note="VALUE (by default 100) is subtracted from the job's priority, which orders the "
+        "queue; it never makes a running job yield its place",
+    ),
     Option("nodelist", "w", note="the job gets nodes only from these host names or addresses"),
     Option("nodes", "N", note="for MIN-MAX, the job gets MIN nodes"),
     Option("ntasks", "n"),
@@ -176,7 +180,12 @@ RESOURCES: Final = (
         "oversubscribe", "s", "jobs never share the resources that they hold", takes_value=False
     ),
     Option("partition", "p", note="the job waits in one queue: the first name of a list"),
-    Option("priority"),
+    Option(
+        "priority",
+        note="a job with a higher priority also takes the places of running jobs with a lower one "
+        "in its queue, unless the cluster's rules leave out `preempt`; these jobs wait and run "
+        "again",
+    ),
     Option("qos", "q", note="only a note that squeue and sacct show; it sets no limits"),
     flag("quiet", "Q"),
     Option("reservation", note="name of one reservation; a list is refused"),

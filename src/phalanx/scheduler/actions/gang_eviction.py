@@ -161,7 +161,7 @@ class GangEviction:
         if said is not None and said != "true":
             return False
         if self._within:
-            lower = victim.priority < job.priority and victim is not job
+            lower = victim.yields_to(job) and victim is not job
             alive = cluster.status[t] in (j.RUNNING, j.BOUND)
             return alive and lower and victim.queue == job.queue
         if victim.queue == job.queue or cluster.status[t] != j.RUNNING:

@@ -9,7 +9,7 @@ import copy
 
 from phalanx.scheduler.cycle.amounts import Amount, Counts
 from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
-from phalanx.scheduler.cycle.specs import NetworkTopology, PodGroupSpec
+from phalanx.scheduler.cycle.specs import NICE_NOTE, NetworkTopology, PodGroupSpec
 
 (PENDING, ALLOCATED, PIPELINED, BINDING, BOUND, RUNNING, RELEASING, SUCCEEDED, FAILED, UNKNOWN) = (
     range(10)
@@ -23,6 +23,7 @@ HOLDING = frozenset({ALLOCATED, BINDING, BOUND, RUNNING})
 IDLE_PENDING = 10
 """The index in `counts` of pending tasks that request nothing."""
 SLOTS = 11
+_MOST_DIGITS = 12
 
 
 class Counted:
@@ -109,6 +110,7 @@ class Job(Counted):
         "role_min",
         "role_min_total",
         "spec",
+        "standing",
         "subjobs",
         "tasks",
         "topology",
@@ -150,9 +152,17 @@ class Job(Counted):
         self.role_min = dict(spec.min_task_member)
         self.role_min_total = sum(self.role_min.values())
         annotations = dict(spec.annotations)
+        self.standing = spec.priority + _whole(annotations.get(NICE_NOTE, ""))
+        """The priority without what `--nice` changed. Only the order follows `--nice`."""
         self.preemptable = annotations.get("volcano.sh/preemptable") == "true"
         self.revocable = annotations.get("volcano.sh/revocable-zone", "")
         self.pending_since = spec.created
+
+    def yields_to(self, other: Job) -> bool:
+        """Whether the job's priority is so much lower that its tasks may be evicted for the other
+        job. A difference that only `--nice` makes is not enough.
+        """
+        return self.priority < other.priority and self.standing < other.standing
 
     def copy(self) -> Job:
         """Return an independent copy of a job that has at most one part."""
@@ -288,3 +298,9 @@ def is_bound(topology: NetworkTopology | None) -> bool:
         and topology.mode == "hard"
         and (topology.highest_tier is not None or bool(topology.highest_tier_name))
     )
+
+
+def _whole(text: str) -> int:
+    """Return a whole number; 0 for other text."""
+    digits = text.removeprefix("-")
+    return int(text) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else 0

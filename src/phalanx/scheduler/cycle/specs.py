@@ -20,6 +20,8 @@ Amounts = tuple[tuple[str, float], ...]
 
 SLURM_NOTE = "slurm/"
 """The start of the names of the annotations that `sbatch` gives to its jobs."""
+NICE_NOTE = SLURM_NOTE + "nice"
+"""The annotation with the number that `sbatch --nice` has subtracted from the job's priority."""
 GPUS = frozenset({"nvidia.com/gpu", "gpu"})
 """The names under which whole GPUs, or a part of a GPU, are requested."""
 

@@ -100,7 +100,7 @@ class CellBinding:
     def places(self, ask: PlacesAsk) -> Places:
         """Return the places of tasks, and remember them."""
         search = _Search(self._session, self._cells, self._gpu, ask)
-        kind = (search.kind, ask.job.priority, ask.evicts, ask.within.tobytes())
+        kind = (search.kind, ask.job.priority, ask.job.standing, ask.evicts, ask.within.tobytes())
         if not ask.refused and self._vain.get(kind) == self._cluster.version:
             nodes = [-1] * len(ask.tasks)
             victims: list[int] = []
@@ -189,7 +189,7 @@ class CellBinding:
         their priorities decide.
         """
         other = self._session.job(t)
-        return other.queue != job.queue or other.priority < job.priority
+        return other.queue != job.queue or other.yields_to(job)
 
     def _victims(
         self, ask: PlacesAsk, nodes: Sequence[int], own: Sequence[int]
@@ -259,7 +259,7 @@ class CellBinding:
         lower = [
             v
             for v in self._guaranteed.get(job.queue, ())
-            if cluster.status[v] in _STARTED and session.job(v).priority < job.priority
+            if cluster.status[v] in _STARTED and session.job(v).yields_to(job)
         ]
         victims = session.hooks.intersect("preemptable", t, lower) if lower else []
         return session.sort_victims(victims, t)

@@ -1,8 +1,9 @@
 """The plugin priority: work of higher priority goes first, and work of lower priority is preempted.
 
 Source: Volcano's priority plugin. Tasks, jobs and subjobs are ordered by descending priority. A
-victim in another job must have a lower job priority. A victim in the same job must have a lower
-task priority. A job counts as starving until all of its tasks are placed.
+victim in another job must have a lower job priority, also without what `--nice` subtracted. A
+victim in the same job must have a lower task priority. A job counts as starving until all of its
+tasks are placed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Priority:
                     continue
                 theirs = session.job(t)
                 if theirs is not mine:
-                    if theirs.priority < mine.priority:
+                    if theirs.yields_to(mine):
                         out.append(t)
                 elif tasks[t].priority < priority:
                     out.append(t)
@@ -49,7 +50,7 @@ class Priority:
         def evictable(ask: EvictionAsk, candidates: Sequence[int]) -> list[int]:
             if not ask.within_queue:
                 return list(candidates)
-            return [t for t in candidates if session.job(t).priority < ask.job.priority]
+            return [t for t in candidates if session.job(t).yields_to(ask.job)]
 
         def starving(job: Job) -> bool:
             return job.ready_count() + job.counts[j.PIPELINED] < len(job.tasks)

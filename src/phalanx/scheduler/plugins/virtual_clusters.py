@@ -306,7 +306,7 @@ class VirtualClusters:
         job = self._session.job(preemptor)
         if not self._is_guaranteed(job):
             return None
-        return [t for t in candidates if self._session.job(t).priority < job.priority]
+        return [t for t in candidates if self._session.job(t).yields_to(job)]
 
     def _evictable(self, ask: EvictionAsk, candidates: Sequence[int]) -> list[int]:
         if ask.within_queue:

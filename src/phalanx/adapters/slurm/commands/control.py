@@ -16,6 +16,7 @@ from phalanx.adapters.slurm.commands.records import (
     configuration,
     job_record,
     node_record,
+    preempt_mode,
     queue_record,
     step_record,
 )
@@ -33,6 +34,7 @@ from phalanx.manifests.times import read_length
 from phalanx.model.rows.cluster import current_nodes
 from phalanx.model.rows.work import JobInfo, QueueInfo
 from phalanx.protocol.requests.cluster import GetStatus
+from phalanx.protocol.requests.gangs import GetRules
 from phalanx.protocol.requests.jobs import Command, CommandJob, GetJob, UpdateJob
 from phalanx.protocol.requests.queues import ListQueues
 
@@ -198,7 +200,8 @@ def _partitions(names: Sequence[str]) -> list[Record]:
     if names and not found:
         _unknown(f"Partition {names[0]} not found")
     nodes = [node for node in ask(address(), GetStatus()).nodes if node.state != "DEAD"]
-    return [queue_record(queue, nodes) for queue in found]
+    mode = preempt_mode(ask(address(), GetRules()).actions)
+    return [queue_record(queue, nodes, mode) for queue in found]
 
 
 def _queues() -> list[QueueInfo]:
@@ -220,7 +223,8 @@ def _steps(names: Sequence[str]) -> list[Record]:
 def _config(_: Sequence[str]) -> list[Record]:
     rows = current_nodes(ask(address(), GetStatus()).nodes)
     host = next((node.hostname for node in rows), "localhost")
-    return [configuration(_queues(), host, os.environ.get("PHALANX_ADDRESS", "(null)"))]
+    mode = preempt_mode(ask(address(), GetRules()).actions)
+    return [configuration(_queues(), host, os.environ.get("PHALANX_ADDRESS", "(null)"), mode)]
 
 
 def _licenses(_: Sequence[str]) -> list[Record]:

@@ -16,6 +16,8 @@ from phalanx.model.rows.work import JobInfo, QueueInfo
 
 Record = list[str]
 """The lines of a record. The first line has the smallest indentation."""
+_PREEMPTING = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim"})
+"""The actions of the scheduler that end running work to make room for other work."""
 _MIB = 1 << 20
 
 
@@ -114,8 +116,15 @@ def node_record(node: NodeInfo, queues: Sequence[str]) -> Record:
     return [*lines, f"Reason={node.reason}"] if node.reason else lines
 
 
-def queue_record(queue: QueueInfo, nodes: Sequence[NodeInfo]) -> Record:
-    """Return the record of a queue as a partition with all nodes."""
+def preempt_mode(actions: Sequence[str]) -> str:
+    """Return Slurm's word for what happens to work that must make room. `actions`: the actions of
+    the scheduler.
+    """
+    return "OFF" if _PREEMPTING.isdisjoint(actions) else "REQUEUE"
+
+
+def queue_record(queue: QueueInfo, nodes: Sequence[NodeInfo], mode: str) -> Record:
+    """Return the record of a queue as a partition with all nodes. `mode`: the preemption mode."""
     cpus = sum(node.total.get("CPU", 0.0) for node in nodes)
     memory = int(sum(node.total.get("memory", 0.0) for node in nodes)) // _MIB
     longest = length(queue.max_time_s) if queue.max_time_s else "UNLIMITED"
@@ -129,7 +138,7 @@ def queue_record(queue: QueueInfo, nodes: Sequence[NodeInfo]) -> Record:
         f"Nodes={names_of(nodes)}",
         f"PriorityJobFactor={queue.priority} PriorityTier=1 RootOnly=NO ReqResv=NO"
         f" OverSubscribe=NO",
-        "OverTimeLimit=NONE PreemptMode=OFF",
+        f"OverTimeLimit=NONE PreemptMode={mode}",
         f"State={'UP' if queue.state == 'Open' else 'DOWN'} TotalCPUs={cpus:g}"
         f" TotalNodes={len(nodes)} SelectTypeParameters=NONE",
         "JobDefaults=(null)",
@@ -150,10 +159,10 @@ def step_record(row: Mapping[str, str], job: JobInfo, uid: str) -> Record:
     ]
 
 
-def configuration(queues: Sequence[QueueInfo], host: str, path: str) -> list[str]:
+def configuration(queues: Sequence[QueueInfo], host: str, path: str, mode: str) -> list[str]:
     """Return the lines of `scontrol show config` that programs read.
 
-    `path`: the directory of the cluster's session.
+    `path`: the directory of the cluster's session. `mode`: the preemption mode.
     """
     pairs = {
         "AccountingStorageType": "accounting_storage/phalanx",
@@ -170,6 +179,8 @@ def configuration(queues: Sequence[QueueInfo], host: str, path: str) -> list[str
         "MaxTasksPerNode": "65533",
         "MinJobAge": "300 sec",
         "MpiDefault": "none",
+        "PreemptMode": mode,
+        "PreemptType": "preempt/none" if mode == "OFF" else "preempt/phalanx",
         "PriorityType": "priority/phalanx",
         "ProctrackType": "proctrack/phalanx",
         "SchedulerType": "sched/phalanx",

@@ -31,6 +31,7 @@ from phalanx.cli.times import clock
 from phalanx.model.rows.cluster import NodeInfo, current_nodes
 from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.cluster import GetStatus
+from phalanx.protocol.requests.gangs import GetRules
 from phalanx.protocol.requests.queues import ListQueues
 
 SINFO = (
@@ -145,6 +146,9 @@ def _sinfo(asked: Mapping[str, str]) -> None:
         return
     found = {column.field for column in columns}
     rows = [row for queue in queues for row in _rows(queue, nodes, found, "Node" in asked)]
+    if "preempt" in found:
+        mode = _preempt_mode()
+        rows = [{**row, "preempt": mode} for row in rows]
     if "list-reasons" in asked and not nodes:
         rows = []
     if "sort" in asked:
@@ -155,6 +159,12 @@ def _sinfo(asked: Mapping[str, str]) -> None:
         columns = _wide_enough(columns, rows)
     for line in formats.listed(columns, rows, "noheader" not in asked):
         say(line)
+
+
+def _preempt_mode() -> str:
+    from phalanx.adapters.slurm.commands.records import preempt_mode  # it reads this module
+
+    return preempt_mode(ask(address(), GetRules()).actions)
 
 
 def _wide_enough(
