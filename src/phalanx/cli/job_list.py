@@ -84,7 +84,13 @@ def array_columns(name: Callable[[str], str]) -> list[Column]:
     """Return the columns for an array's tasks. `name` returns the display name of a node."""
     return [
         Column("name", lambda row: row.name),
-        Column("elements", lambda row: str(row.elements), rank=2, is_right=True),
+        Column(
+            "tasks",
+            lambda row: str(row.elements),
+            rank=2,
+            is_right=True,
+            earlier_name="elements",
+        ),
         Column("state", lambda row: row.state),
         Column("exit", _exit, is_right=True),
         Column("starts", lambda row: str(row.starts), rank=3, is_right=True),

@@ -33,6 +33,8 @@ class Column(NamedTuple):
     """Whether the cells are sentences, which may be cut."""
     is_usual: bool = True
     """Whether the column is shown by default, without `-o`."""
+    earlier_name: str = ""
+    """A name from an earlier version that `-o` still accepts."""
 
 
 def width_of(text: str) -> int:

@@ -80,7 +80,9 @@ def chosen_columns(columns: Sequence[Column], output: str) -> list[Column]:
     if output in (WIDE, ALL):
         return list(columns)
     known = {one.name: one for one in columns}
+    earlier = {one.earlier_name: one.name for one in columns if one.earlier_name}
     words = [word.strip().lower() for word in output.split(",") if word.strip()]
+    words = [earlier.get(word, word) for word in words]
     for word in words:
         if word not in known:
             from phalanx.model.nearest import nearest

@@ -18,7 +18,7 @@ from phalanx.cli import accounting_view, devices, events, queues, reservations, 
 from phalanx.cli.cluster_view import node_columns, status_text
 from phalanx.cli.job_list import JOBS, array_columns
 from phalanx.cli.layout import Column, columns_that_fit, cut, width_of
-from phalanx.cli.listing import listing
+from phalanx.cli.listing import chosen_columns, listing
 from phalanx.cli.node_names import NodeNames
 from phalanx.cli.plan_view import plan_text
 from phalanx.cli.table import terminal_width
@@ -345,3 +345,11 @@ def test_names_tell_nodes_apart() -> None:
     ids = [row.node_id[:12] for row in NODES]
     assert [name(row.node_id) for row in NODES] == ["gpu-1", "gpu-2", *ids[2:]]
     assert NodeNames(NODES, with_ids=True)(NODES[0].node_id) == NODES[0].node_id
+
+
+def test_a_column_has_its_earlier_name_for_a_version() -> None:
+    columns = array_columns(lambda node: node)
+    by_earlier, by_name = (
+        [one.name for one in chosen_columns(columns, word)] for word in ("elements", "TASKS")
+    )
+    assert by_earlier == by_name == ["tasks"]

@@ -37,6 +37,10 @@ def amounts_text(amounts: Mapping[str, float]) -> str:
     )
 
 
+_WORDS = {"element": "array task"}
+"""The words for kinds of work whose names in JSON are those of an earlier version."""
+
+
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """One reason.
 
@@ -201,7 +205,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         where = f"{self.snapshot}: " if several and self.snapshot else ""
         of = f" of queue {self.queue}" if self.queue is not UNSET else ""
         why = f": {self.main}" if self.because else ""
-        out = [f"{where}{self.kind} {self.name}{of} {self._state()}{why}"]
+        out = [f"{where}{_WORDS.get(self.kind, self.kind)} {self.name}{of} {self._state()}{why}"]
         out += [f"  to change that: {one.change}" for one in self.because if one.change]
         if self.holders is not UNSET:
             out.append(f"  held by {self.holders}")
