@@ -102,7 +102,7 @@ def _commands(job: JobDescription) -> list[str]:
         of = "command"
         if len(job.roles) > 1:
             of += f" of {role.name}, {role.replicas} member{'s' if role.replicas != 1 else ''}"
-        said.append(safe(f"{of}: {role.command or 'none'}"))
+        said.append(safe(f"{of}: {role.short_command or 'none'}"))
     return said
 
 

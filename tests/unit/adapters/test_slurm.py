@@ -264,3 +264,18 @@ def test_what_scontrol_cannot_ask_of_a_reservation(word, capsys):
     with pytest.raises(Ended):
         reservation_fields(pairs_of("create", [word]))
     assert word.partition("=")[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("-n1", "1 member of 1 CPU"),
+        ("-n4", "4 members of 1 CPU each"),
+        ("-c8 --gres=gpu:3", "1 member of 8 CPUs and 3 GPUs"),
+        ("-N2 --gpus-per-node=1 --mem=2G",
+         "2 members of 1 CPU, 1 GPU and 2.0 GiB of memory each on different nodes"),
+    ],
+)  # fmt: skip
+def test_the_size_of_a_job_in_words(words, text) -> None:
+    asked, _ = read_options("sbatch", options.BATCH, words.split())
+    assert shape_of(asked).text == text

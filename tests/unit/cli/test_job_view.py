@@ -7,7 +7,10 @@ from __future__ import annotations
 import msgspec
 from tests.unit.dashboard.world import description, job
 
+from phalanx.adapters.slurm.request import job_spec, shape_of
 from phalanx.cli.job_view import job_text
+from phalanx.head.accounting.records import _command
+from phalanx.head.jobs.rows import _roles
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import RoleInfo
 
@@ -54,3 +57,23 @@ def test_the_command_of_a_job_stands_above_its_members() -> None:
         "command of work, 3 members: none",
     ]
     assert not [line for line in lines(roles=[]) if line.startswith("command")]
+
+
+def test_a_very_long_command_is_cut() -> None:
+    role = RoleInfo(name="lead", replicas=1, command="x" * 1_800, needs={})
+    (said,) = [line for line in lines(roles=[role]) if line.startswith("command: ")]
+    assert said == f"command: {'x' * 300}… (1,800 characters in all)"
+
+
+def test_a_job_of_slurms_commands_shows_what_its_user_gave() -> None:
+    words = {"job-name": "wrap", "nodes": "2"}
+    starter = ("sh", "-c", "a program that opens files", "sbatch")
+    holder = ("sleep", "infinity")
+    notes = {"program": "python train.py | tee log"}
+    spec = job_spec(7, words, shape_of(words), starter, holder, {}, notes=notes)
+    assert [role.command for role in _roles(spec)] == [notes["program"], "sleep infinity"]
+    assert _command(spec, "batch") == notes["program"]
+    plain = job_spec(7, words, shape_of(words), starter, holder, {})
+    assert _roles(plain)[0].command.startswith("sh -c 'a program")
+    held = job_spec(7, words, shape_of(words), holder, holder, {}, notes=notes)
+    assert _command(held, "batch") == "sleep infinity", "the history tells steps from scripts by it"

@@ -23,6 +23,7 @@ from phalanx.api.directories import current_directory
 from phalanx.api.job import Job
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec, Policy, TaskGroup
+from phalanx.model.readable import size
 
 MAX_TASKS = 100_000
 LEAST_LIMIT_BYTES = 256 << 20
@@ -62,6 +63,21 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     def memory_limit_bytes(self) -> float | None:
         """The bytes of memory above which a member is killed; None: no limit."""
         return None if self.memory_bytes is None else max(self.memory_bytes, LEAST_LIMIT_BYTES)
+
+    @property
+    def text(self) -> str:
+        """The size in words."""
+        parts = [_counted(self.cpus, "CPU")]
+        parts += [_counted(self.gpus, "GPU")] if self.gpus else []
+        parts += [] if self.memory_bytes is None else [f"{size(self.memory_bytes)} of memory"]
+        amounts = ", ".join(parts[:-1]) + (" and " if parts[:-1] else "") + parts[-1]
+        each = " each" if self.members > 1 else ""
+        nodes = " on different nodes" if self.is_apart else ""
+        return f"{_counted(self.members, 'member')} of {amounts}{each}{nodes}"
+
+
+def _counted(number: float, word: str) -> str:
+    return f"{number:g} {word}" if number == 1 else f"{number:g} {word}s"
 
 
 def shape_of(asked: Mapping[str, str], node_cpus: int = 0) -> Shape:

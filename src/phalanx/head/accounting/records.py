@@ -29,6 +29,7 @@ from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.steps import LedgerRow, StepRow
 from phalanx.protocol.bundle_messages import RunEnd
+from phalanx.scheduler.cycle.specs import PROGRAM_NOTE, SLURM_NOTE
 
 TABLE = "attempts"
 MAX_TEXT = 120
@@ -270,6 +271,9 @@ def _key(group: GangId, index: int, attempt: int) -> bytes:
 
 
 def _command(spec: JobSpec, group: str) -> str:
+    notes = dict(spec.annotations)
+    if PROGRAM_NOTE in notes and f"{SLURM_NOTE}script" in notes and group == spec.groups[0].name:
+        return notes[PROGRAM_NOTE][:MAX_TEXT]
     found = spec.group(group)
     processes = () if found is None else found.template.processes
     words = processes[0].argv if processes else ()

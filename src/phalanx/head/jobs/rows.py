@@ -16,7 +16,7 @@ from phalanx.manifests.dependencies import written_dependencies
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import array_task_name
 from phalanx.model.jobs.records import JobRecord, MemberRecord
-from phalanx.model.jobs.spec import JobSpec, Template
+from phalanx.model.jobs.spec import JobSpec, TaskGroup, Template
 from phalanx.model.rows.work import (
     JobDescription,
     JobInfo,
@@ -25,6 +25,7 @@ from phalanx.model.rows.work import (
     RoleInfo,
     TransitionInfo,
 )
+from phalanx.scheduler.cycle.specs import PROGRAM_NOTE
 
 DEFECT = "internal error of the head: "
 """The beginning of the reason of a job for which the head failed."""
@@ -226,15 +227,20 @@ def _written(argv: Sequence[str]) -> str:
 
 
 def _roles(spec: JobSpec) -> list[RoleInfo]:
+    given = dict(spec.annotations).get(PROGRAM_NOTE, "")[:_LONGEST]
     return [
         RoleInfo(
             name=group.name,
             replicas=group.replicas,
-            command="; ".join(_written(one.argv) for one in group.template.processes),
+            command=given if at == 0 and given else _commands(group),
             needs=group.template.needs,
         )
-        for group in spec.groups
+        for at, group in enumerate(spec.groups)
     ]
+
+
+def _commands(group: TaskGroup) -> str:
+    return "; ".join(_written(one.argv) for one in group.template.processes)
 
 
 def job_description(

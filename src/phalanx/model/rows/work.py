@@ -8,6 +8,8 @@ from phalanx.model.rows.explanation import ExpectedStart
 from phalanx.model.rows.row import Row
 
 Amounts = dict[str, float]
+SHOWN_COMMAND = 300
+"""The number of characters of a command that pages about a job show."""
 
 
 class QueueInfo(Row, frozen=True):
@@ -220,9 +222,18 @@ class RoleInfo(Row, frozen=True):
     name: str
     replicas: int
     command: str
-    """The words of the command, quoted for a shell."""
+    """The words of the command, quoted for a shell. For a job of Slurm's commands: the command that
+    its user gave.
+    """
     needs: Amounts
     """The amounts that one member holds."""
+
+    @property
+    def short_command(self) -> str:
+        """The command, without the end of a very long one."""
+        if len(self.command) <= SHOWN_COMMAND:
+            return self.command
+        return f"{self.command[:SHOWN_COMMAND]}… ({len(self.command):,} characters in all)"
 
 
 class TransitionInfo(Row, frozen=True):

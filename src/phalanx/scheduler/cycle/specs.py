@@ -20,6 +20,11 @@ Amounts = tuple[tuple[str, float], ...]
 
 SLURM_NOTE = "slurm/"
 """The start of the names of the annotations that `sbatch` gives to its jobs."""
+PROGRAM_NOTE = SLURM_NOTE + "program"
+"""The annotation with the command that a user of Slurm's commands gave: a script's path with its
+arguments, the text of `--wrap`, or the command of `srun` or `salloc`. The job itself runs a program
+that prepares this command, or waits for it.
+"""
 NICE_NOTE = SLURM_NOTE + "nice"
 """The annotation with the number that `sbatch --nice` has subtracted from the job's priority."""
 GPUS = frozenset({"nvidia.com/gpu", "gpu"})

@@ -99,8 +99,7 @@ def sbatch(words: Sequence[str]) -> None:
                          _notes(asked, words, rest))  # fmt: skip
         if "test-only" in asked:
             job = wanted.spec(0)
-            say(f"sbatch: {job.replicas} members of {wanted.shape.cpus} CPUs each in queue"
-                f" {job.queue}")  # fmt: skip
+            say(f"sbatch: {wanted.shape.text} in queue {job.queue}")
             return
         spec = with_number(address(), lambda number: _submit(wanted.spec(number)))
     except OptionError as error:
@@ -158,6 +157,10 @@ def _notes(asked: Mapping[str, str], words: Sequence[str], rest: Sequence[str]) 
     notes = {"line": shlex.join(["sbatch", *words])[:_MAX_LINE]}
     if rest:
         notes["command"] = os.path.abspath(rest[0])
+    program = asked.get("wrap", "sbatch")
+    if rest:
+        program = shlex.join([notes["command"], *rest[1:]])
+    notes["program"] = program[:_MAX_LINE]
     return notes | {one: asked[one] for one in ("output", "error", "input") if one in asked}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,6 +67,8 @@ from phalanx.protocol.requests.jobs import GetJob
 from phalanx.protocol.requests.steps import BeginStep, RunStep
 from phalanx.runtime.os.accounts import current_umask
 
+_MOST_LETTERS = 1_000
+"""The number of letters of a command that a job's notes keep."""
 WARNINGS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
 """The signals that are meant for tasks, but would end this command, too."""
 
@@ -111,8 +114,10 @@ class _Held(Allocation):
 
 
 @contextmanager
-def allocation(command: str, asked: dict[str, str]) -> Iterator[tuple[Allocation, Places]]:
-    """Hold an allocation for these options during the block."""
+def allocation(
+    command: str, asked: dict[str, str], argv: Sequence[str]
+) -> Iterator[tuple[Allocation, Places]]:
+    """Hold an allocation for these options during the block, in which `argv` runs."""
     try:
         nodes = AskedNodes(asked)
         asked = nodes.asked
@@ -122,7 +127,10 @@ def allocation(command: str, asked: dict[str, str]) -> Iterator[tuple[Allocation
         with ExitStack() as stack:
 
             def submit(number: int) -> JobSpec:
-                spec = job_spec(number, asked, shape, HOLDER, HOLDER, env, hosts=nodes.hosts)
+                notes = {"program": shlex.join(argv)[:_MOST_LETTERS]}
+                spec = job_spec(
+                    number, asked, shape, HOLDER, HOLDER, env, notes=notes, hosts=nodes.hosts
+                )
                 held = _Held(command, spec, is_quiet="quiet" in asked)
                 held.submit()
                 made.append(held)
@@ -143,7 +151,7 @@ def salloc(words: Sequence[str]) -> None:
     asked = from_environment("SALLOC_", ALLOCATION, os.environ) | asked
     asked.setdefault("job-name", "interactive")
     argv = rest or [os.environ.get("SHELL") or "/bin/sh"]
-    with allocation("salloc", asked) as (held, places):
+    with allocation("salloc", asked, argv) as (held, places):
         told = allocation_variables(places, asked) | {"PATH": own_path(os.environ)}
         code = held.run_here(argv, told)
     raise Ended(code)
@@ -215,9 +223,9 @@ def srun(words: Sequence[str]) -> None:
         except OptionError as error:
             refuse("srun", str(error))
         queue = asked.get("partition", "default")
-        say(f"srun: {shape.members} members of {shape.cpus} CPUs each in queue {queue}", err=True)
+        say(f"srun: {shape.text} in queue {queue}", err=True)
         return
-    with allocation("srun", asked) as (held, places):
+    with allocation("srun", asked, argv) as (held, places):
         held.code = _run(_without_amounts(asked), places, argv, is_within=False)
     raise Ended(held.code)
 
