@@ -165,6 +165,7 @@ class Joining:
             self._check_mode(message)
             entry.keeps_commands = message.keeps_commands
             self._check_place(entry)
+            entry.began = head.clock.wall()
             record = head.nodes.join(now, entry, report)
         except (StaleNodeError, ValueError) as error:
             is_stale = isinstance(error, StaleNodeError)

@@ -59,6 +59,8 @@ SHOWN = [
     ([node("a", "vm"), node("b", "vm")], ["a", "b"]),
     ([dead("a", "vm", host="10.0.0.1"), node("b", "vm", host="10.0.0.2")], ["a", "b"]),
     ([dead("a", ""), node("b", "")], ["a", "b"]),
+    ([dead("a", "vm", began=1.0), node("b", "vm", began=2.0)], ["b"]),
+    ([node("a", "vm", began=1.0), dead("b", "vm", began=2.0)], ["a", "b"]),
     ([dead("a", "x", name="x"), node("b", "x", name="x")], ["b"]),
 ]
 

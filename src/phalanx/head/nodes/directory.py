@@ -102,7 +102,7 @@ class NodeDirectory:
             joined.epoch = known.epoch + 1
             joined.state, joined.reason = known.state, known.reason
             joined.holds, joined.cordoned = known.holds, known.cordoned
-            joined.devices = known.devices
+            joined.devices, joined.began = known.devices, known.began
         self._alive.on_joined(joined.node_id, now)
         if report is not None:
             self._reports[joined.node_id] = report

@@ -42,6 +42,8 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     """Why the node drains, or why it is dead."""
     death: str = ""
     """How the node ended, once it is dead (see `model.node_deaths`)."""
+    began: float = 0.0
+    """When the node first joined, in seconds since the epoch."""
     ended: float = 0.0
     """When the node was declared dead, in seconds since the epoch."""
     epoch: int = 0

@@ -62,6 +62,7 @@ def node_info(record: NodeRecord, report: NodeReport, absence: str) -> NodeInfo:
         port=record.port,
         hostname=record.hostname,
         name=record.name,
+        began=record.began,
         ended=record.ended if record.state == DEAD else 0.0,
         total=plain_amounts(record.totals),
         available=plain_amounts(report.available),

@@ -69,23 +69,29 @@ class NodeInfo(Row, frozen=True):
     """The way in which the node keeps the processes of a job's command together (delegated, scope
     or none), and the limits that this way cannot enforce.
     """
+    began: float = 0.0
+    """When the node first joined, in seconds since the epoch."""
     ended: float = 0.0
     """When the node was declared dead, in seconds since the epoch; 0 for a living node."""
 
 
 def current_nodes(nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
     """Return the nodes that a listing shows: the living nodes and, for each name that no living
-    node has, the dead node that ended last.
+    node has got since, the dead node that ended last.
 
     Each start of a node makes a new node, so a machine whose node was started several times has
     dead nodes of the same name.
     """
     rows = list(nodes)
-    living = {_shared_name(row) for row in rows if row.state != DEAD}
+    living: dict[tuple[str, str], float] = {}
+    for row in rows:
+        if row.state != DEAD:
+            name = _shared_name(row)
+            living[name] = max(row.began, living.get(name, 0.0))
     last: dict[tuple[str, str], NodeInfo] = {}
     for row in rows:
         name = _shared_name(row)
-        if row.state == DEAD and name not in living:
+        if row.state == DEAD and not (name in living and living[name] >= row.began):
             known = last.get(name)
             last[name] = row if known is None or row.ended >= known.ended else known
     shown = {row.node_id for row in last.values()}
