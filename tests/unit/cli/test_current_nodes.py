@@ -10,9 +10,9 @@ from phalanx.adapters.slurm.commands import sinfo
 from phalanx.adapters.slurm.commands.records import (
     configuration,
     node_record,
-    preempt_mode,
     queue_record,
 )
+from phalanx.adapters.slurm.preemption import preempt_mode
 from phalanx.cli import process_output
 from phalanx.cli.cluster_view import status_text
 from phalanx.cli.ending import Ended

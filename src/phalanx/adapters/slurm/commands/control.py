@@ -16,7 +16,6 @@ from phalanx.adapters.slurm.commands.records import (
     configuration,
     job_record,
     node_record,
-    preempt_mode,
     queue_record,
     step_record,
 )
@@ -26,6 +25,7 @@ from phalanx.adapters.slurm.commands.usage import address, read, refuse
 from phalanx.adapters.slurm.commands.users import fields_of
 from phalanx.adapters.slurm.marks import CLUSTER, NOTE, check_words
 from phalanx.adapters.slurm.options import Option, flag, ignored, parts
+from phalanx.adapters.slurm.preemption import preempt_mode
 from phalanx.adapters.slurm.times import slurm_length
 from phalanx.cli.ending import Ended
 from phalanx.cli.reach import FAILED, ask

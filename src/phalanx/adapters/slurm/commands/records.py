@@ -16,8 +16,6 @@ from phalanx.model.rows.work import JobInfo, QueueInfo
 
 Record = list[str]
 """The lines of a record. The first line has the smallest indentation."""
-_PREEMPTING = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim"})
-"""The actions of the scheduler that end running work to make room for other work."""
 _MIB = 1 << 20
 
 
@@ -114,13 +112,6 @@ def node_record(node: NodeInfo, queues: Sequence[str]) -> Record:
         f"AllocTRES={','.join(holds)}",
     ]
     return [*lines, f"Reason={node.reason}"] if node.reason else lines
-
-
-def preempt_mode(actions: Sequence[str]) -> str:
-    """Return Slurm's word for what happens to work that must make room. `actions`: the actions of
-    the scheduler.
-    """
-    return "OFF" if _PREEMPTING.isdisjoint(actions) else "REQUEUE"
 
 
 def queue_record(queue: QueueInfo, nodes: Sequence[NodeInfo], mode: str) -> Record:

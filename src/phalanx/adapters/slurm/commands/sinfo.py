@@ -23,6 +23,7 @@ from phalanx.adapters.slurm.commands.usage import (
 from phalanx.adapters.slurm.marks import check_words
 from phalanx.adapters.slurm.node_columns import SINFO_LETTERS, SINFO_NAMES
 from phalanx.adapters.slurm.options import Option, OptionError, flag, from_environment, ignored
+from phalanx.adapters.slurm.preemption import preempt_mode
 from phalanx.adapters.slurm.sorting import sorted_rows
 from phalanx.adapters.slurm.states import elapsed
 from phalanx.cli.reach import ask
@@ -147,7 +148,7 @@ def _sinfo(asked: Mapping[str, str]) -> None:
     found = {column.field for column in columns}
     rows = [row for queue in queues for row in _rows(queue, nodes, found, "Node" in asked)]
     if "preempt" in found:
-        mode = _preempt_mode()
+        mode = preempt_mode(ask(address(), GetRules()).actions)
         rows = [{**row, "preempt": mode} for row in rows]
     if "list-reasons" in asked and not nodes:
         rows = []
@@ -159,12 +160,6 @@ def _sinfo(asked: Mapping[str, str]) -> None:
         columns = _wide_enough(columns, rows)
     for line in formats.listed(columns, rows, "noheader" not in asked):
         say(line)
-
-
-def _preempt_mode() -> str:
-    from phalanx.adapters.slurm.commands.records import preempt_mode  # it reads this module
-
-    return preempt_mode(ask(address(), GetRules()).actions)
 
 
 def _wide_enough(
