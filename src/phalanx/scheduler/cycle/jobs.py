@@ -152,8 +152,11 @@ class Job(Counted):
         self.role_min = dict(spec.min_task_member)
         self.role_min_total = sum(self.role_min.values())
         annotations = dict(spec.annotations)
-        self.standing = spec.priority + _whole(annotations.get(NICE_NOTE, ""))
-        """The priority without what `--nice` changed. Only the order follows `--nice`."""
+        plain = spec.priority + _whole(annotations.get(NICE_NOTE, ""))
+        self.standing = min(plain, max(spec.priority, 0))
+        """The priority without what `--nice` changed. Only the order follows `--nice`. Anybody can
+        write the note, so it lifts no job above the usual priority, 0.
+        """
         self.preemptable = annotations.get("volcano.sh/preemptable") == "true"
         self.revocable = annotations.get("volcano.sh/revocable-zone", "")
         self.pending_since = spec.created
