@@ -10,18 +10,27 @@ NEVER = "-"
 def moment(at: float | None, unknown: str = NEVER) -> str:
     """Return a moment as listings show it: in the local time zone, to the second.
 
-    `at` is in seconds since the epoch; None gives `unknown`. Options that take a moment read this
-    form.
+    `at` is in seconds since the epoch; None, and a number that is no time, give `unknown`. Options
+    that take a moment read this form.
     """
-    return unknown if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    return _written(at, "%Y-%m-%d %H:%M:%S", unknown)
 
 
 def clock(at: float | None, unknown: str = "Unknown") -> str:
     """Return a moment in the local time zone, to the second, in Slurm's format.
 
-    `at` is in seconds since the epoch; None gives `unknown`.
+    `at` is in seconds since the epoch; None, and a number that is no time, give `unknown`.
     """
-    return unknown if at is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
+    return _written(at, "%Y-%m-%dT%H:%M:%S", unknown)
+
+
+def _written(at: float | None, form: str, unknown: str) -> str:
+    if at is None:
+        return unknown
+    try:
+        return time.strftime(form, time.localtime(at))
+    except (OverflowError, ValueError, OSError):
+        return unknown
 
 
 def length(seconds: float) -> str:

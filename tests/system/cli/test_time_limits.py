@@ -51,8 +51,8 @@ def test_a_queue_shows_its_times_and_they_hold(lab):
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (("--time", "soon"), 2, "Job: time='soon': a length of time is like 2h30m"),
-        (("--begin", "soon"), 2, "Job: begin='soon': a moment is like now+1h"),
+        (("--time", "soon"), 2, "--time 'soon': a length of time is like 2h30m"),
+        (("--begin", "soon"), 2, "--begin 'soon': a moment is like now+1h"),
         (("--deadline", "now+1h", "--time", "2h"), 1, "it cannot end by then"),
         (("--signal", "KILL@3"), 2, "of HUP, INT, QUIT, USR1"),
         (("--requeue", "night"), 2, "'night' is not one of timeout, preempted, node"),

@@ -9,6 +9,7 @@ import pytest
 from phalanx.api.job import Job
 from phalanx.cli.amounts import memory_bytes
 from phalanx.cli.durations import read_seconds, seconds_at_least
+from phalanx.cli.times import clock, moment
 from phalanx.manifests.quantities import quantity
 from phalanx.manifests.sizes import read_amount, read_size
 from phalanx.model.readable import ranges, size
@@ -117,3 +118,8 @@ def test_a_duration_that_is_too_long_is_not_called_malformed() -> None:
         ValueError, match=r"must be more than 0 and at most 1e\+09 s: 99999999999999d"
     ):
         read_seconds("99999999999999d")
+
+
+@pytest.mark.parametrize("at", [1e300, -1e300, float("inf"), float("nan")])
+def test_a_number_that_is_no_time_is_shown_as_unknown(at: float) -> None:
+    assert moment(at, "-") == clock(at, "-") == "-"
