@@ -8,8 +8,8 @@ each job in the seconds in which all of them ran, the seconds that the second sh
 whether a job that takes more memory than it asked for is ended or refused the memory, what becomes
 of sharers whose daemon is killed, whether the card is split, and how two users share the card
 (`two_users`, by root). A part that fails is printed with its reason, and the next part begins. Each
-job of steps runs for SECONDS (20). With `--rehearse` nothing needs a GPU: a file declares the card,
-a program stands in for the daemon of MPS, and the CPU computes the steps.
+job that computes small steps runs for SECONDS (20). With `--rehearse` nothing needs a GPU: a file
+declares the card, a program stands in for the daemon of MPS, and the CPU computes the steps.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def split_cards() -> None:
 
 
 def _daemon() -> int:
-    """Return the pid of the daemon that a job of steps uses; 0 if none does."""
+    """Return the pid of the MPS daemon that a running job uses; 0 if no job uses one."""
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:
             words = Path(f"/proc/{process}/cmdline").read_bytes()
