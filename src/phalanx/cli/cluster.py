@@ -64,16 +64,16 @@ def nodes(
     ids: Ids = False,
     all: Annotated[
         bool,
-        Option("--all", "-a", help="Also show each dead node whose name another node has now."),
+        Option("--all", "-a", help="Also show dead nodes whose name a later node has or had."),
     ] = False,
     address: Address = None,
     json: Json = False,
 ) -> None:
     """List all nodes, including nodes that died recently, with the reasons for their states.
 
-    Each start of a node makes a new node. A dead node whose name another
-    node has now is shown only with --all. Of several dead nodes of one name, the
-    last is shown.
+    Each start of a node makes a new node, so several nodes may have had one
+    name. If one of them lives, the dead ones are not shown; if all are dead, only
+    the last is shown. --all shows all of them.
 
     CPU, GPU and MEMORY show allocated/total amounts. USED shows how many CPUs and
     GPUs were busy and how much memory was used at the last measurement, also by

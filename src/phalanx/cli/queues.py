@@ -32,8 +32,8 @@ Weight = Annotated[
         "-w",
         min=1,
         help="Weight of the queue among the queues of its parent: a queue with weight 2 gets "
-        "twice the resources of a queue with weight 1. Only queues with work count, and only "
-        "resources that --deserved does not name. New queues have weight 1.",
+        "twice the resources of a queue with weight 1. Queues without work get no part, and "
+        "resources that --deserved names are not divided by weight. New queues have weight 1.",
     ),
 ]
 Priority = Annotated[
