@@ -47,7 +47,9 @@ def export(commit: str, folder: Path) -> None:
         ["git", "archive", "--format=tar", commit], cwd=ROOT, capture_output=True, check=True
     )
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as tar:
-        tar.extractall(folder, filter="data")
+        # Debian 12's Python 3.11.2 knows no filters.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(folder)
 
 
 def build(source: Path, out: Path, epoch: str, python: str) -> None:
