@@ -215,10 +215,10 @@ def grow(lab: Lab, head: str) -> None:
     page.part("A machine on demand")
     page.say(
         "A job that needs four CPUs on one machine fits on none of these nodes. Machines that a "
-        "cloud starts on demand have as many. The administrator describes them in a file of their "
-        "own, and two programs start and end them ([elastic nodes](../howto/elastic-nodes.md)). In "
-        "this lab, the program `/srv/cloud` boots a machine and then runs `phalanx up elastic.toml "
-        "NAME` as the administrator:"
+        "cloud starts on demand have four CPUs. The administrator describes these machines in a "
+        "separate file, and two programs start and end these machines ([elastic "
+        "nodes](../howto/elastic-nodes.md)). In this lab, the program `/srv/cloud` boots a machine "
+        "and then runs `phalanx up elastic.toml NAME` as the administrator:"
     )
     (new,) = (lab.here / "after").glob("*.whl")
     text = CLUSTER.format(head=head, standby="gamma", folder="after", wheel=new.name, ssh=SSH)
@@ -259,11 +259,11 @@ def finish(lab: Lab, head: str) -> None:
         lambda: all(lab.jobs(head)[name]["state"] == "Completed" for name in ("train", "bobs")),
         "the jobs end",
     )
-    page.say("The jobs end when their file exists, and each has printed everything once:")
+    page.say("Each job ends when its file exists, and has printed each of its lines once:")
     lab.on(head, "alice", "phalanx jobs --all")
     said = lab.on(head, "alice", "phalanx logs train")
     check(said.count("begins") == said.count("ends") == 2, said)
-    page.say("At the end the administrator ends the cluster. Its jobs stay in the store:")
+    page.say("At the end the administrator ends the cluster. The jobs stay in the store:")
     lab.admin("phalanx down lab.toml")
     page.part("Where to go on")
     page.say(
