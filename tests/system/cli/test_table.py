@@ -32,6 +32,8 @@ def test_a_row_is_a_line_in_a_pipe() -> None:
 
 def test_a_terminal_s_width_is_kept_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(sys, "stdout", Terminal())
     shown = table(HEAD, [("a", "10", LONG), ("b", "2", "x" * 100)])
     lines = shown.splitlines()
