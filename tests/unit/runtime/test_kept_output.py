@@ -114,7 +114,10 @@ def test_earlier_logs_are_found_the_oldest_first(tmp_path):
         log.parent.mkdir()
         log.touch()
         os.utime(log, (at, at))
-    (tmp_path / "a" / "files").mkdir()
+    home = tmp_path / "a" / "home"
+    home.mkdir()
+    (home / "train.1.log").write_text("a user's own file")
+    (tmp_path / "a" / "worker-0.2.log").symlink_to(home / "train.1.log")
     found = JobDirectories(str(tmp_path)).earlier_logs()
     assert [Path(path).parent.name for path, _ in found] == ["b", "c", "a"]
     assert found[0][1] - found[2][1] == pytest.approx(200.0)

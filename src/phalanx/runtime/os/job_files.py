@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import glob
 import os
 import shutil
+import stat
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -197,12 +199,12 @@ class JobDirectories:
         the seconds since it was last written. Only files that this account can list are found.
         """
         now, found = time.time(), []
-        for directory, _, names in os.walk(self.root):
-            for name in names:
-                if name.endswith(_LOG):
-                    path = os.path.join(directory, name)
-                    with contextlib.suppress(OSError):
-                        found.append((path, max(now - os.lstat(path).st_mtime, 0.0)))
+        # Directories below a job's own hold files of users, which are never dropped.
+        for path in glob.iglob(os.path.join(glob.escape(self.root), "*", f"*.[0-9]*{_LOG}")):
+            with contextlib.suppress(OSError):
+                seen = os.lstat(path)
+                if stat.S_ISREG(seen.st_mode):
+                    found.append((path, max(now - seen.st_mtime, 0.0)))
         return sorted(found, key=lambda one: -one[1])
 
     def most_kept(self) -> int:

@@ -11,6 +11,7 @@ import time
 
 import msgspec
 
+from phalanx.node.kept_logs import KEPT_S
 from phalanx.runtime.os.exit_files import is_held
 from phalanx.runtime.os.system import boot_id
 
@@ -23,10 +24,6 @@ RECORD = "member-"
 WAITS_S = 86_400.0
 """Seconds for which members that have ended wait for their node. A member that runs waits without a
 limit.
-"""
-OUTPUT_WAITS_S = 30 * 86_400.0
-"""Seconds for which the output of ended members waits for the next process of their node. A node
-keeps output as long (`node.kept_logs.KEPT_S`).
 """
 
 
@@ -77,7 +74,7 @@ def does_output_wait(kept: str, disk: str) -> bool:
     known = read_identity(kept)
     if known is None or known.boot != boot_id() or not has_output(disk):
         return False
-    return time.time() - os.stat(kept).st_mtime < OUTPUT_WAITS_S
+    return time.time() - os.stat(kept).st_mtime < KEPT_S
 
 
 def delete_records(kept: str) -> None:
@@ -88,7 +85,8 @@ def delete_records(kept: str) -> None:
             if os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path, ignore_errors=True)
             else:
-                os.unlink(path)
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
 
 
 def is_waited_for(kept: str) -> bool:
